@@ -1,0 +1,67 @@
+//! The project's chores, as one program instead of a folder of scripts.
+//!
+//! It guarantees that what the README calls "the checks" is this code and nothing beside it, and that every rule it
+//! enforces has a test that shows the rule biting. It refuses to change the tree: it reads, runs and reports.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a chore talks to the person who started it"
+)]
+
+mod ci;
+mod conformance;
+mod fuzz;
+mod project;
+mod purity;
+mod run;
+mod setup;
+mod soak;
+mod tidy;
+
+use conformance::Form;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  ci                         every check, with a table of its steps
+  setup                      install the programs that tests need
+  tidy                       the rules about the tree itself
+  purity                     no forbidden dependency below a pure crate
+  conformance [--json]       how many tests cite each requirement id
+  soak [--list | STEP]       the long runs, all or one
+  fuzz TARGET [--minutes N]  fuzz one target (10 minutes unless told)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["ci"] => ci::ci(),
+        ["setup"] => setup::setup(),
+        ["tidy"] => tidy::tidy(),
+        ["purity"] => purity::purity(),
+        ["conformance"] => conformance::conformance(&Form::Table),
+        ["conformance", "--json"] => conformance::conformance(&Form::Json),
+        ["soak"] => soak::soak(None),
+        ["soak", "--list"] => soak::list(),
+        ["soak", step] => soak::soak(Some(step)),
+        ["fuzz", target] => fuzz::fuzz(target, "10"),
+        ["fuzz", target, "--minutes", minutes] => fuzz::fuzz(target, minutes),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
