@@ -1,0 +1,311 @@
+//! Rows: the state of the rules as an ordered map from keys to bytes.
+//!
+//! A decision reads rows through a [`View`]: it sees its own writes, and a refusal drops them. Nothing here
+//! touches a disk; a row that is not in memory is reported as [`Lookup::NotLoaded`] so that the host can
+//! fetch it and decide again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
+/// The key of a row: a space (what kind of row) and parts, encoded so that bytes sort as the parts do.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowKey(Bytes);
+
+/// Ends a part; sorts below every byte of a longer part.
+const END: [u8; 2] = [0, 1];
+/// Stands for a zero byte inside a part.
+const ZERO: [u8; 2] = [0, 0xff];
+
+impl RowKey {
+    /// The key of `space` with the given parts.
+    pub fn new(space: &str, parts: &[&[u8]]) -> Self {
+        let room = space.len() + 2 + parts.iter().map(|part| part.len() + 2).sum::<usize>();
+        let mut key = Vec::with_capacity(room);
+        push_part(&mut key, space.as_bytes());
+        for part in parts {
+            push_part(&mut key, part);
+        }
+        Self(key.into())
+    }
+
+    /// The key of `space` with textual parts.
+    pub fn text(space: &str, parts: &[&str]) -> Self {
+        let room = space.len() + 2 + parts.iter().map(|part| part.len() + 2).sum::<usize>();
+        let mut key = Vec::with_capacity(room);
+        push_part(&mut key, space.as_bytes());
+        for part in parts {
+            push_part(&mut key, part.as_bytes());
+        }
+        Self(key.into())
+    }
+
+    /// This key with one more part.
+    pub fn child(&self, part: &[u8]) -> Self {
+        let mut key = Vec::with_capacity(self.0.len() + part.len() + 2);
+        key.extend_from_slice(&self.0);
+        push_part(&mut key, part);
+        Self(key.into())
+    }
+
+    /// A key as a store gave it back.
+    pub fn from_stored(key: Bytes) -> Self {
+        Self(key)
+    }
+
+    /// The encoded bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether this key lies below `prefix` (or is it).
+    pub fn starts_with(&self, prefix: &RowKey) -> bool {
+        self.0.starts_with(&prefix.0)
+    }
+
+    /// Whether this key belongs to a space.
+    pub fn is_in(&self, space: &str) -> bool {
+        self.0
+            .strip_prefix(space.as_bytes())
+            .is_some_and(|rest| rest.starts_with(&END))
+    }
+
+    /// The parts, the space first.
+    pub fn parts(&self) -> Vec<Vec<u8>> {
+        let mut parts = Vec::new();
+        let mut part = Vec::new();
+        let mut bytes = self.0.iter().copied();
+        while let Some(byte) = bytes.next() {
+            match (byte, if byte == 0 { bytes.next() } else { None }) {
+                (0, Some(1)) => parts.push(std::mem::take(&mut part)),
+                (0, _) => part.push(0),
+                (byte, _) => part.push(byte),
+            }
+        }
+        parts
+    }
+}
+
+fn push_part(key: &mut Vec<u8>, part: &[u8]) {
+    // Nearly no part has a zero byte, so the pieces between them are copied whole.
+    let mut pieces = part.split(|byte| *byte == 0);
+    key.extend_from_slice(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        key.extend_from_slice(&ZERO);
+        key.extend_from_slice(piece);
+    }
+    key.extend_from_slice(&END);
+}
+
+impl fmt::Debug for RowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, part) in self.parts().iter().enumerate() {
+            if n > 0 {
+                f.write_str("/")?;
+            }
+            write!(f, "{}", String::from_utf8_lossy(part))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known about a row without touching a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The row and its bytes.
+    Found(Bytes),
+    /// There is no such row.
+    Absent,
+    /// Not in memory: fetch it, then ask again.
+    NotLoaded,
+}
+
+/// A change of one row: its new bytes, or `None` when it is removed.
+pub type RowChange = (RowKey, Option<Bytes>);
+
+/// Rows below a decision: what was decided before it.
+pub trait Rows {
+    /// One row, from memory.
+    fn get(&self, key: &RowKey) -> Lookup;
+
+    /// All rows whose key starts with `prefix`, in order. Rules use it for what is small and rare.
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged>;
+}
+
+/// The rows could not be read: a fault of this node's storage, never of a sender.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("rows cannot be read: {0}")]
+pub struct RowsDamaged(pub String);
+
+/// The rows as one decision sees them: those below, and its own writes on top.
+pub struct View<'a> {
+    below: &'a dyn Rows,
+    changes: BTreeMap<RowKey, Option<Bytes>>,
+}
+
+impl<'a> View<'a> {
+    /// A view without writes of its own yet.
+    pub fn new(below: &'a dyn Rows) -> Self {
+        Self {
+            below,
+            changes: BTreeMap::new(),
+        }
+    }
+
+    /// One row.
+    pub fn get(&self, key: &RowKey) -> Lookup {
+        match self.changes.get(key) {
+            Some(Some(bytes)) => Lookup::Found(bytes.clone()),
+            Some(None) => Lookup::Absent,
+            None => self.below.get(key),
+        }
+    }
+
+    /// All rows below a prefix, own writes included, in order.
+    pub fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+        let mut rows: BTreeMap<RowKey, Bytes> = self.below.scan(prefix)?.into_iter().collect();
+        for (key, change) in self
+            .changes
+            .range(prefix.clone()..)
+            .take_while(|(key, _)| key.starts_with(prefix))
+        {
+            match change {
+                Some(bytes) => rows.insert(key.clone(), bytes.clone()),
+                None => rows.remove(key),
+            };
+        }
+        Ok(rows.into_iter().collect())
+    }
+
+    /// Writes a row.
+    pub fn put(&mut self, key: RowKey, bytes: Bytes) {
+        self.changes.insert(key, Some(bytes));
+    }
+
+    /// Removes a row.
+    pub fn remove(&mut self, key: RowKey) {
+        self.changes.insert(key, None);
+    }
+
+    /// The writes, sorted by key.
+    pub fn into_changes(self) -> Vec<RowChange> {
+        self.changes.into_iter().collect()
+    }
+}
+
+/// Rows in memory: for replay, tests and the memory store. Everything is always loaded.
+///
+/// A decision reads single rows, by hash; the order of the keys is kept beside for scans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapRows {
+    rows: HashMap<RowKey, Bytes>,
+    order: BTreeSet<RowKey>,
+}
+
+impl MapRows {
+    /// Applies changes.
+    pub fn apply(&mut self, changes: impl IntoIterator<Item = RowChange>) {
+        for (key, change) in changes {
+            match change {
+                Some(bytes) => match self.rows.entry(key) {
+                    Entry::Occupied(mut row) => *row.get_mut() = bytes,
+                    Entry::Vacant(free) => {
+                        self.order.insert(free.key().clone());
+                        free.insert(bytes);
+                    }
+                },
+                None => {
+                    self.rows.remove(&key);
+                    self.order.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// All rows in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&RowKey, &Bytes)> {
+        self.order
+            .iter()
+            .filter_map(|key| self.rows.get_key_value(key))
+    }
+
+    /// One row.
+    pub fn find(&self, key: &RowKey) -> Option<&Bytes> {
+        self.rows.get(key)
+    }
+
+    /// Rows from `start` on (exclusive when `after`), as long as they lie below `prefix`.
+    pub fn range(
+        &self,
+        prefix: &RowKey,
+        start: &RowKey,
+    ) -> impl Iterator<Item = (&RowKey, &Bytes)> {
+        self.order
+            .range(start.clone()..)
+            .take_while(move |key| key.starts_with(prefix))
+            .filter_map(|key| self.rows.get_key_value(key))
+    }
+}
+
+impl Rows for MapRows {
+    fn get(&self, key: &RowKey) -> Lookup {
+        self.find(key)
+            .map_or(Lookup::Absent, |bytes| Lookup::Found(bytes.clone()))
+    }
+
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+        Ok(self
+            .range(prefix, prefix)
+            .map(|(key, bytes)| (key.clone(), bytes.clone()))
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn keys_sort_as_their_parts_do(
+            a in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..4), 0..4),
+            b in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..4), 0..4),
+        ) {
+            let key = |parts: &Vec<Vec<u8>>| {
+                RowKey::new("s", &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
+            };
+            prop_assert_eq!(key(&a).cmp(&key(&b)), a.cmp(&b));
+            prop_assert_eq!(key(&a).parts()[1..].to_vec(), a);
+        }
+    }
+
+    #[test]
+    fn a_view_reads_its_own_writes_and_leaves_the_rows_below_alone() {
+        let key = |name: &str| RowKey::text("t", &[name]);
+        let mut below = MapRows::default();
+        below.apply([
+            (key("a"), Some(Bytes::from_static(b"1"))),
+            (key("b"), Some(Bytes::from_static(b"2"))),
+        ]);
+        let mut view = View::new(&below);
+        view.remove(key("a"));
+        view.put(key("c"), Bytes::from_static(b"3"));
+        assert_eq!(view.get(&key("a")), Lookup::Absent);
+        assert_eq!(view.get(&key("c")), Lookup::Found(Bytes::from_static(b"3")));
+        let names: Vec<_> = view
+            .scan(&RowKey::text("t", &[]))
+            .unwrap()
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
+        assert_eq!(names, [key("b"), key("c")]);
+        assert_eq!(
+            below.get(&key("a")),
+            Lookup::Found(Bytes::from_static(b"1"))
+        );
+    }
+}
