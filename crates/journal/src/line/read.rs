@@ -1,0 +1,253 @@
+//! Reading a line.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use chancery_core::canonical::{Dialect, write, write_string};
+use chancery_core::digest::Sha256Digest;
+use chancery_core::json::{
+    self, DuplicateNames, Fault, Integers, MAX_DEPTH, Object, Overflow, ReadRules, Value,
+};
+use chancery_core::line::{Line, Origin, ProtocolName, Seq};
+use chancery_core::time::{Time, parse_audit};
+
+use super::member;
+
+/// A longer line is refused: the largest body with its received text beside it stays far below.
+pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+const LINE: ReadRules = ReadRules {
+    max_bytes: MAX_LINE_BYTES,
+    max_depth: MAX_DEPTH,
+    duplicate_names: DuplicateNames::Refuse,
+    integers: Integers::Any,
+    overflow: Overflow::Keep,
+};
+
+/// Why a text is not a line of a log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineFault {
+    /// Not JSON.
+    #[error("not JSON: {0}")]
+    Json(Fault),
+    /// A member is missing, unknown or of another type.
+    #[error("{path}: {expected}")]
+    Member {
+        /// Where.
+        path: String,
+        /// What belongs there.
+        expected: &'static str,
+    },
+    /// A line, but not in its canonical form.
+    #[error("valid, but not in its canonical form from byte {offset} on")]
+    NonCanonical {
+        /// The first byte that differs from the canonical form.
+        offset: usize,
+    },
+}
+
+/// A line as it was read, in whatever form it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The line.
+    pub line: Line,
+    /// Its canonical bytes.
+    pub canonical: Bytes,
+    /// The first byte at which the text read differs from them.
+    pub differs_at: Option<usize>,
+}
+
+/// Reads a line that must be in its canonical form. The envelope is a part of the given bytes, not a copy.
+///
+/// # Errors
+/// What is wrong with the line, and where.
+pub fn parse(line: &Bytes) -> Result<Line, LineFault> {
+    let reading = read(line)?;
+    match reading.differs_at {
+        None => Ok(reading.line),
+        Some(offset) => Err(LineFault::NonCanonical { offset }),
+    }
+}
+
+/// Reads a line in any form (VC-RPL-3).
+///
+/// # Errors
+/// What is wrong with the line, and where.
+pub fn read(text: &Bytes) -> Result<Reading, LineFault> {
+    let tree = json::read(text, &LINE).map_err(LineFault::Json)?;
+    let parts = Parts::of(&tree)?;
+    let mut written = Vec::with_capacity(text.len());
+    let envelope = parts.write(&mut written);
+    let mut line = parts.into_line()?;
+    let differs_at = first_difference(text, &written);
+    let canonical = if differs_at.is_none() {
+        text.clone()
+    } else {
+        Bytes::from(written)
+    };
+    line.envelope = canonical.slice(envelope);
+    Ok(Reading {
+        line,
+        canonical,
+        differs_at,
+    })
+}
+
+fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
+    if a == b {
+        return None;
+    }
+    let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    Some(common)
+}
+
+/// The four members of a line.
+struct Parts<'t, 'a> {
+    envelope: &'t Value<'a>,
+    meta: &'t Value<'a>,
+    meta_members: &'t Object<'a>,
+    raw: Option<&'t str>,
+    signature: Option<&'t str>,
+}
+
+impl<'t, 'a> Parts<'t, 'a> {
+    fn of(tree: &'t Value<'a>) -> Result<Self, LineFault> {
+        let object = tree.as_object().ok_or_else(|| fault("", "an object"))?;
+        let (mut envelope, mut meta, mut raw, mut signature) = (None, None, None, None);
+        for (name, value) in object.iter() {
+            match name {
+                "envelope" => envelope = value.as_object().map(|_| value),
+                "meta" => meta = value.as_object().map(|members| (value, members)),
+                "raw" => raw = Some(text(value, "raw")?),
+                "signature" => signature = Some(text(value, "signature")?),
+                other => return Err(fault(other, "no member of a line")),
+            }
+        }
+        let (meta, meta_members) = meta.ok_or_else(|| fault("meta", "an object"))?;
+        Ok(Self {
+            envelope: envelope.ok_or_else(|| fault("envelope", "an object"))?,
+            meta,
+            meta_members,
+            raw,
+            signature,
+        })
+    }
+
+    /// Writes the canonical line; says where the envelope stands in it.
+    fn write(&self, out: &mut Vec<u8>) -> Range<usize> {
+        out.extend_from_slice(b"{\"envelope\":");
+        let start = out.len();
+        write(self.envelope, Dialect::Vibe, out);
+        let end = out.len();
+        out.extend_from_slice(b",\"meta\":");
+        write(self.meta, Dialect::Vibe, out);
+        for (name, value) in [("raw", self.raw), ("signature", self.signature)] {
+            if let Some(value) = value {
+                out.push(b',');
+                write_string(name, out);
+                out.push(b':');
+                write_string(value, out);
+            }
+        }
+        out.push(b'}');
+        start..end
+    }
+
+    /// The line, its envelope still to be put in.
+    fn into_line(self) -> Result<Line, LineFault> {
+        let mut meta = Meta::default();
+        for (name, value) in self.meta_members.iter() {
+            meta.take(name, value)?;
+        }
+        meta.rest.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let missing = |name: &str| fault(&["meta.", name].concat(), "a member that every line has");
+        Ok(Line {
+            seq: meta.seq.ok_or_else(|| missing(member::SEQ))?,
+            protocol: meta.protocol.ok_or_else(|| missing(member::PROTOCOL))?,
+            origin: meta.origin.ok_or_else(|| missing(member::ORIGIN))?,
+            eval_ts: meta.eval_ts.ok_or_else(|| missing(member::EVAL_TS))?,
+            more: meta.more,
+            prev: meta.prev.ok_or_else(|| missing(member::PREV))?,
+            envelope: Bytes::new(),
+            raw: self.raw.map(|raw| Bytes::copy_from_slice(raw.as_bytes())),
+            signature: self.signature.map(str::to_owned),
+            meta: meta.rest,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Meta {
+    seq: Option<Seq>,
+    protocol: Option<ProtocolName>,
+    origin: Option<Origin>,
+    eval_ts: Option<Option<Time>>,
+    more: bool,
+    prev: Option<Sha256Digest>,
+    rest: Vec<(String, String)>,
+}
+
+impl Meta {
+    fn take(&mut self, name: &str, value: &Value<'_>) -> Result<(), LineFault> {
+        let word = value.as_str();
+        match name {
+            member::SEQ => {
+                let number = value
+                    .as_number()
+                    .filter(|number| number.is_safe_integer())
+                    .and_then(json::Number::as_u64)
+                    .filter(|seq| *seq > 0);
+                self.seq = Some(number.ok_or_else(|| fault("meta.seq", "an integer from 1"))?);
+            }
+            member::PROTOCOL => {
+                let protocol = word.and_then(ProtocolName::parse);
+                self.protocol =
+                    Some(protocol.ok_or_else(|| fault("meta.protocol", "the name of a protocol"))?);
+            }
+            member::ORIGIN => {
+                let origin = word.and_then(Origin::parse);
+                self.origin =
+                    Some(origin.ok_or_else(|| fault("meta.origin", "external, agent or runtime"))?);
+            }
+            member::EVAL_TS => {
+                let time = if value.is_null() {
+                    Some(None)
+                } else {
+                    word.and_then(|text| parse_audit(text).ok()).map(Some)
+                };
+                self.eval_ts =
+                    Some(time.ok_or_else(|| fault("meta.eval_ts", "a time in UTC, or null"))?);
+            }
+            member::MORE => {
+                self.more = value
+                    .as_bool()
+                    .filter(|more| *more)
+                    .ok_or_else(|| fault("meta.more", "true, or left out"))?;
+            }
+            member::PREV => {
+                let digest = word.and_then(|text| Sha256Digest::from_lower_hex(text).ok());
+                self.prev =
+                    Some(digest.ok_or_else(|| fault("meta.prev", "a SHA-256 in lower case hex"))?);
+            }
+            other => self.rest.push((other.to_owned(), canonical_text(value))),
+        }
+        Ok(())
+    }
+}
+
+fn canonical_text(value: &Value<'_>) -> String {
+    let mut text = Vec::with_capacity(32);
+    write(value, Dialect::Vibe, &mut text);
+    String::from_utf8(text).expect("canonical JSON is UTF-8")
+}
+
+fn text<'v>(value: &'v Value<'_>, path: &str) -> Result<&'v str, LineFault> {
+    value.as_str().ok_or_else(|| fault(path, "a string"))
+}
+
+fn fault(path: &str, expected: &'static str) -> LineFault {
+    LineFault::Member {
+        path: path.to_owned(),
+        expected,
+    }
+}

@@ -1,0 +1,17 @@
+//! A protocol that only tests speak, and a host in memory that runs it.
+//!
+//! It uses every verb that the four protocols need of the spine, and nothing else. No node serves it.
+
+mod host;
+pub mod inputs;
+mod message;
+mod rules;
+mod seal;
+mod settings;
+mod suite;
+
+pub use host::{Decided, TestHost};
+pub use message::{TestMessage, TestOutgoing};
+pub use rules::{TestAct, TestAnswer, TestProtocol, TestTimer};
+pub use settings::TestSettings;
+pub use suite::{TestInput, TestSuite};
