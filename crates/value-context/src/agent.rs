@@ -1,0 +1,142 @@
+//! A hosted agent as the record has it, and who knows whom.
+//!
+//! The record is what an `agent` line holds. From all records follows, for each sender, which hosted agents know
+//! it: that list is a row of its own, so that a broadcast finds its audience with one look.
+
+use std::collections::BTreeSet;
+
+use chancery_core::admin::{agent_key, participant_of};
+use chancery_core::decision::{Cx, Stop};
+use chancery_core::line::ProtocolName;
+use chancery_core::rows::{RowKey, RowsDamaged};
+use serde::{Deserialize, Serialize};
+
+use crate::world::{LocalAgent, OperatorConstraint};
+
+/// All that rules read about a hosted agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentRecord {
+    /// Who supervises it.
+    pub parent: Option<String>,
+    /// Whom it supervises.
+    #[serde(default)]
+    pub children: Vec<String>,
+    /// Its other known agents.
+    #[serde(default)]
+    pub peers: Vec<String>,
+    /// The ancestors after the parent.
+    #[serde(default)]
+    pub escalation_path: Vec<String>,
+    /// Its current context.
+    pub context: Option<String>,
+    /// Its active constitution.
+    pub constitution_ref: Option<String>,
+    /// Constraints of the operator that no message removes.
+    #[serde(default)]
+    pub operator_constraints: Vec<ConstraintRecord>,
+    /// Its participant, when it is not its own (CH-ID-5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+/// A constraint on record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConstraintRecord {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its value.
+    pub value: serde_json::Value,
+}
+
+impl AgentRecord {
+    /// The record of an agent of a world file.
+    pub fn of(agent: &LocalAgent) -> Self {
+        let names = |ids: &[crate::agent_id::AgentId]| {
+            ids.iter().map(|id| id.as_str().to_owned()).collect()
+        };
+        Self {
+            parent: agent.parent.as_ref().map(|id| id.as_str().to_owned()),
+            children: names(&agent.children),
+            peers: names(&agent.peers),
+            escalation_path: names(&agent.escalation_path),
+            context: agent.context.as_deref().map(str::to_owned),
+            constitution_ref: agent.constitution_ref.as_deref().map(str::to_owned),
+            operator_constraints: agent
+                .operator_constraints
+                .iter()
+                .map(ConstraintRecord::of)
+                .collect(),
+            agent: agent.participant.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// Parent, children and peers: the audience of its broadcasts, sorted.
+    pub fn known(&self) -> BTreeSet<&str> {
+        let all = self.parent.iter().chain(&self.children).chain(&self.peers);
+        all.map(String::as_str).collect()
+    }
+}
+
+impl ConstraintRecord {
+    fn of(constraint: &OperatorConstraint) -> Self {
+        Self {
+            kind: constraint.kind.to_string(),
+            value: serde_json::from_str(&constraint.value).expect("a canonical value is JSON"),
+        }
+    }
+}
+
+/// The row of the hosted agents that know `sender`, sorted.
+pub fn known_by_key(sender: &str) -> RowKey {
+    RowKey::text("vx-known-by", &[sender])
+}
+
+/// The record of a hosted agent.
+pub fn hosted(cx: &Cx<'_>, id: &str) -> Result<Option<AgentRecord>, Stop> {
+    cx.row(&agent_key(ProtocolName::ValueContext, id))
+}
+
+/// The participant behind an agent: the one its record names, or itself.
+pub fn participant<'a>(id: &'a str, record: Option<&'a AgentRecord>) -> &'a str {
+    record
+        .and_then(|record| record.agent.as_deref())
+        .unwrap_or(id)
+}
+
+/// Keeps the lists of who knows whom when a record changes.
+pub fn changed(
+    id: &str,
+    before: Option<&serde_json::Value>,
+    after: Option<&serde_json::Value>,
+    cx: &mut Cx<'_>,
+) -> Result<(), Stop> {
+    let (before, after) = (read(before)?, read(after)?);
+    let (knew, knows) = (before.known(), after.known());
+    for sender in knew.symmetric_difference(&knows) {
+        let key = known_by_key(sender);
+        let mut agents: BTreeSet<String> = cx.row(&key)?.unwrap_or_default();
+        if knows.contains(sender) {
+            agents.insert(id.to_owned());
+        } else {
+            agents.remove(id);
+        }
+        if agents.is_empty() {
+            cx.remove(key);
+        } else {
+            cx.put(key, &agents);
+        }
+    }
+    Ok(())
+}
+
+fn read(record: Option<&serde_json::Value>) -> Result<AgentRecord, Stop> {
+    let Some(record) = record else {
+        return Ok(AgentRecord::default());
+    };
+    debug_assert!(participant_of(record).is_none_or(|name| !name.is_empty()));
+    serde_json::from_value(record.clone())
+        .map_err(|error| RowsDamaged(format!("an agent's record cannot be read: {error}")).into())
+}

@@ -1,0 +1,100 @@
+//! What a hosted agent decides about a message it sends: the node adds identifier, time and signature.
+
+use chancery_core::json::{Object, Place, Value};
+
+use crate::agent_id::AgentId;
+use crate::code::{Code, Fault};
+use crate::members::{closed, object, required};
+use crate::message::{
+    Kind, Recipient, Undecodable, read_json, read_kind, read_payload, read_recipient, read_sender,
+};
+use crate::sign::normalize_numbers;
+
+/// A message to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outgoing {
+    /// Who sends it.
+    pub sender: AgentId,
+    /// Whom it is for.
+    pub recipient: Recipient,
+    /// Which of the four it is.
+    pub kind: Kind,
+    /// Its payload, checked, with numbers normalised (VX-CAN-6).
+    pub payload: Object<'static>,
+    /// What it carries, typed.
+    pub content: crate::message::Payload,
+    /// Whether this node holds the sender's key and signs (CH-JRN-10).
+    pub signed: bool,
+}
+
+impl Outgoing {
+    /// Reads the body of a send request: `sender`, `recipient`, `type`, `payload`.
+    pub fn decode(body: &[u8], max_bytes: usize, signed: bool) -> Result<Self, Undecodable> {
+        let refuse = |fault| Undecodable {
+            message_id: None,
+            fault,
+        };
+        let value = read_json(body, max_bytes).map_err(refuse)?;
+        Self::read(&value, signed).map_err(refuse)
+    }
+
+    fn read(value: &Value<'_>, signed: bool) -> Result<Self, Fault> {
+        let [sender, recipient, kind, payload] = closed(
+            value,
+            &Place::ROOT,
+            ["sender", "recipient", "type", "payload"],
+        )?;
+        let sender = read_sender(sender)?;
+        let recipient = read_recipient(recipient)?;
+        let kind = read_kind(kind)?;
+        let place = Place::ROOT.child("payload");
+        let payload = required(payload, &place)?;
+        object(payload, &place)?;
+        let content = read_payload(kind, payload, &place)?;
+        let crate::message::Payload::ContextShare(share) = &content;
+        if share
+            .personal_state
+            .as_ref()
+            .is_some_and(|state| !state.is_fit_to_send())
+        {
+            let message = "a sender gives all four scales, in whole numbers";
+            return Err(Fault::schema(
+                &place.child("personal_state"),
+                message,
+                "VX-PS-2",
+            ));
+        }
+        let Value::Object(payload) = normalize_numbers(payload.clone().into_owned()) else {
+            return Err(Fault::new(Code::Internal, "an object stays an object"));
+        };
+        Ok(Self {
+            sender,
+            recipient,
+            kind,
+            payload,
+            content,
+            signed,
+        })
+    }
+
+    /// The same message again from the envelope that was made of it.
+    pub fn of_envelope(envelope: &[u8]) -> Result<Self, Fault> {
+        let value = read_json(envelope, crate::message::MAX_MAX_BYTES)?;
+        let member = |name| value.get(name);
+        let kind = read_kind(member("type"))?;
+        let place = Place::ROOT.child("payload");
+        let payload = required(member("payload"), &place)?;
+        let content = read_payload(kind, payload, &place)?;
+        let Value::Object(payload) = payload.clone().into_owned() else {
+            return Err(Fault::new(Code::SchemaInvalid, "payload is no object"));
+        };
+        Ok(Self {
+            sender: read_sender(member("sender"))?,
+            recipient: read_recipient(member("recipient"))?,
+            kind,
+            payload,
+            content,
+            signed: member("signature").is_some(),
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! The rules: what becomes of a message, in the order of section 15.
+//!
+//! Decode and authenticate have done checks 1 to 5; here are 6 to 10, and those of 4 and 5 that depend on the
+//! decision's own time and place. A refusal leaves nothing behind.
+
+mod audience;
+mod receive;
+mod send;
+mod shares;
+
+use chancery_core::admin::{Act, agent_key, key_key, node_line, run_state_key};
+use chancery_core::decision::{Cx, Verdict};
+use chancery_core::digest::{Sha256, Sha256Digest};
+use chancery_core::line::{Origin, ProtocolName, Seq};
+use chancery_core::protocol::{Failure, Input, Proof};
+use chancery_core::rows::RowKey;
+use chancery_core::window::{WindowId, WindowName};
+
+pub use receive::receive;
+pub use send::send;
+pub use shares::{Share, share_key, shares_prefix};
+
+use crate::agent::known_by_key;
+use crate::message::Recipient;
+use crate::protocol::{Answer, ValueContext};
+
+/// Identifiers that a hosted agent has received (VX-DUP-2).
+pub const SEEN: WindowName = "value-context/seen";
+/// Keys of send requests that were carried out.
+pub const SENT: WindowName = "value-context/sent";
+
+/// The checks that an accepted message has passed (VX-AUD-1).
+const CHECKS: &[&str] = &[
+    "parse",
+    "schema",
+    "temporal",
+    "signature",
+    "recipient",
+    "replay",
+    "direction",
+];
+
+/// The rows that a decision will surely read.
+pub fn wants(input: &Input<ValueContext>, wants: &mut Vec<RowKey>) {
+    let (sender, recipient) = match input {
+        Input::Envelope(authentic) => {
+            if let Proof::Key { id, .. } = &authentic.proof {
+                wants.push(key_key(authentic.message.sender.as_str(), id));
+            }
+            (
+                authentic.message.sender.as_str(),
+                &authentic.message.recipient,
+            )
+        }
+        Input::Outgoing { content, .. } => {
+            wants.push(send::last_id_key());
+            (content.sender.as_str(), &content.recipient)
+        }
+        _ => return,
+    };
+    wants.push(agent_key(ProtocolName::ValueContext, sender));
+    wants.push(run_state_key(sender));
+    match recipient {
+        Recipient::Directed(agent) => {
+            wants.push(agent_key(ProtocolName::ValueContext, agent.as_str()));
+            wants.push(share_key(agent.as_str(), sender));
+            wants.push(chancery_core::inbox::open_page_key(&audience::inbox(
+                agent.as_str(),
+            )));
+        }
+        Recipient::Broadcast => wants.push(known_by_key(sender)),
+    }
+}
+
+/// Puts a delivery that was given up on record.
+pub fn note_failure(of: Seq, about: &str, why: Failure, cx: &mut Cx<'_>) -> Verdict<Answer> {
+    let act = Act::Failed {
+        protocol: ProtocolName::ValueContext,
+        of,
+        about: about.to_owned(),
+        code: why,
+    };
+    let now = cx.now();
+    cx.line(node_line(&act, Origin::External, Some(now)));
+    Verdict::Record {
+        answer: Answer::Noted,
+    }
+}
+
+/// An identifier in a window: what it belongs to, and its own name.
+fn window_id(scope: &str, name: &[u8]) -> WindowId {
+    let mut hash = Sha256::new();
+    hash.update(&(scope.len() as u64).to_be_bytes());
+    hash.update(scope.as_bytes());
+    hash.update(name);
+    let mut id = [0; 16];
+    id.copy_from_slice(&hash.finish().0[..16]);
+    id
+}
+
+/// Tells copies of a message from another one under the same identifier: the head of a digest of its signed bytes.
+fn content_tag(signed: &[u8]) -> u64 {
+    let digest = Sha256Digest::of(signed);
+    let mut head = [0; 8];
+    head.copy_from_slice(&digest.0[..8]);
+    u64::from_be_bytes(head)
+}

@@ -1,0 +1,154 @@
+//! A message from outside, or from another agent of this process.
+
+use bytes::Bytes;
+use chancery_core::admin::{RunState, key_key, run_state};
+use chancery_core::decision::{Cx, Event, Stop, Verdict};
+use chancery_core::json::Place;
+use chancery_core::keys::KeyValidity;
+use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName};
+use chancery_core::protocol::{Authentic, Door, Proof};
+
+use super::audience::{
+    Handed, ask_for_room, drop_those_who_have_it, hand_over, keep_shares, listeners,
+};
+use super::{CHECKS, content_tag};
+use crate::agent::{hosted, participant};
+use crate::code::{Code, Fault};
+use crate::message::{Message, Payload};
+use crate::protocol::Answer;
+use crate::settings::Settings;
+use crate::verify::check_window;
+
+/// Decides an authentic message.
+pub fn receive(
+    authentic: &Authentic<Message>,
+    settings: &Settings,
+    cx: &mut Cx<'_>,
+) -> Result<Verdict<Answer>, Stop> {
+    let message = &authentic.message;
+    let name = |stop| match stop {
+        Stop::Refused(refusal) => Stop::Refused(refusal.of_message(message.message_id.to_string())),
+        other => other,
+    };
+    decide(authentic, settings, cx).map_err(name)
+}
+
+fn decide(
+    authentic: &Authentic<Message>,
+    settings: &Settings,
+    cx: &mut Cx<'_>,
+) -> Result<Verdict<Answer>, Stop> {
+    let message = &authentic.message;
+    check_window(message.timestamp.instant, cx.now())
+        .map_err(|fault| fault.into_refusal("temporal"))?;
+    check_key(authentic, cx)?;
+    let mut listeners = find_listeners(message, cx)?;
+    if let Some(tag) = drop_those_who_have_it(&mut listeners, message.message_id, cx)
+        && listeners.is_empty()
+    {
+        return Ok(duplicate(message, tag, cx));
+    }
+    check_suspension(message.sender.as_str(), cx)?;
+    ask_for_room(message.sender.as_str(), &listeners, cx)?;
+    let Payload::ContextShare(share) = &message.payload;
+    let handed = Handed {
+        id: message.message_id,
+        tag: content_tag(message.signed.jcs()),
+        sender: message.sender.as_str(),
+        timestamp: &message.timestamp,
+        share,
+    };
+    let mut meta = meta(authentic);
+    if let Some(changes) = keep_shares(&handed, &listeners, cx)? {
+        meta.push(("context_change", changes));
+    }
+    let now = cx.now();
+    let line = cx.line(Draft {
+        protocol: ProtocolName::ValueContext,
+        origin: Origin::External,
+        envelope: DraftEnvelope::Whole(Bytes::copy_from_slice(message.journal_bytes())),
+        raw: message.raw_for_journal().cloned(),
+        signature: None,
+        eval_ts: Some(now),
+        meta,
+    });
+    hand_over(&handed, &listeners, line, settings, cx);
+    Ok(Verdict::Record {
+        answer: Answer::Accepted(message.message_id),
+    })
+}
+
+/// A signature counts only under a key that is usable here and now, whatever it was when it was checked.
+fn check_key(authentic: &Authentic<Message>, cx: &Cx<'_>) -> Result<(), Stop> {
+    let Proof::Key { id, .. } = &authentic.proof else {
+        return Ok(());
+    };
+    let validity: Option<KeyValidity> = cx.row(&key_key(authentic.message.sender.as_str(), id))?;
+    if validity.is_some_and(|validity| validity.usable_at(cx.now())) {
+        return Ok(());
+    }
+    let fault = Fault::new(Code::KeyNotValid, "the signing key is not usable now");
+    Err(fault
+        .at(&Place::ROOT.child("signature"))
+        .into_refusal("signature")
+        .into())
+}
+
+fn find_listeners(message: &Message, cx: &Cx<'_>) -> Result<Vec<String>, Stop> {
+    let listeners = listeners(message.sender.as_str(), &message.recipient, cx)?;
+    if listeners.is_empty() {
+        let fault = Fault::new(Code::RecipientUnknown, "no such agent is hosted here");
+        return Err(fault
+            .at(&Place::ROOT.child("recipient"))
+            .into_refusal("recipient")
+            .into());
+    }
+    Ok(listeners)
+}
+
+/// What a suspended sender says is refused (VX-RUN-4); of this type nothing is exempt.
+fn check_suspension(sender: &str, cx: &Cx<'_>) -> Result<(), Stop> {
+    let record = hosted(cx, sender)?;
+    if run_state(cx, participant(sender, record.as_ref()))? == RunState::Suspended {
+        return Err(Fault::new(Code::SenderSuspended, "the sender is suspended")
+            .into_refusal("direction")
+            .into());
+    }
+    Ok(())
+}
+
+fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Verdict<Answer> {
+    let name = if tag == content_tag(message.signed.jcs()) {
+        "duplicate"
+    } else {
+        "id_conflict"
+    };
+    let message_id = Some(message.message_id.to_string());
+    cx.event(Event {
+        name,
+        protocol: ProtocolName::ValueContext,
+        message_id,
+    });
+    Verdict::Pass {
+        answer: Answer::Duplicate(message.message_id),
+        repeat: Vec::new(),
+    }
+}
+
+fn meta(authentic: &Authentic<Message>) -> Vec<(&'static str, MetaValue)> {
+    let mut meta = Vec::with_capacity(4);
+    meta.push(("checks_passed", MetaValue::Words(CHECKS)));
+    match &authentic.proof {
+        Proof::Key { id, form } => {
+            meta.push(("key", MetaValue::Text(id.clone())));
+            if let Some(form) = form {
+                meta.push(("form", MetaValue::Text((*form).to_owned())));
+            }
+        }
+        _ => meta.push(("via", MetaValue::Text("in_process".to_owned()))),
+    }
+    if authentic.door == (Door::WebSocket { greeting: true }) {
+        meta.push(("via", MetaValue::Text("greeting".to_owned())));
+    }
+    meta
+}

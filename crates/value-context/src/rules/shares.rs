@@ -1,0 +1,98 @@
+//! The newest share of each sender, as each hosted agent knows it (VX-CS-2).
+
+use std::borrow::Cow;
+
+use chancery_core::decision::{Cx, Stop};
+use chancery_core::rows::{RowKey, RowsDamaged};
+use chancery_core::time::Time;
+use serde::{Deserialize, Serialize};
+
+use super::audience::Handed;
+use crate::context::{ChangeSeverity, Context, change};
+use crate::message_id::MessageId;
+use crate::personal_state::PersonalState;
+
+/// A share on record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// When it was made.
+    pub timestamp: Time,
+    /// Its message.
+    pub message_id: MessageId,
+    /// The sender's context.
+    pub context: Box<str>,
+    /// The sender's constitution.
+    pub constitution_ref: Box<str>,
+    /// How the sender's owner is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub personal_state: Option<PersonalState>,
+}
+
+/// The row of the newest share of `sender` at `receiver`.
+pub fn share_key(receiver: &str, sender: &str) -> RowKey {
+    RowKey::text("vx-share", &[receiver, sender])
+}
+
+/// The prefix of all shares at `receiver`.
+pub fn shares_prefix(receiver: &str) -> RowKey {
+    RowKey::text("vx-share", &[receiver])
+}
+
+/// Keeps a share unless a newer one is there, by time and then identifier. Says how much the context changed.
+pub(super) fn keep_newest(
+    receiver: &str,
+    handed: &Handed<'_>,
+    cx: &mut Cx<'_>,
+) -> Result<Option<ChangeSeverity>, Stop> {
+    let key = share_key(receiver, handed.sender);
+    let row = cx.bytes(&key)?;
+    let kept: Option<Kept<'_>> = row
+        .as_deref()
+        .map(serde_json::from_slice)
+        .transpose()
+        .map_err(|error| RowsDamaged(format!("{key:?}: {error}")))?;
+    let order = (handed.timestamp.instant, handed.id);
+    if kept
+        .as_ref()
+        .is_some_and(|kept| (kept.timestamp, kept.message_id) > order)
+    {
+        return Ok(None);
+    }
+    let share = ToKeep {
+        timestamp: handed.timestamp.instant,
+        message_id: handed.id,
+        context: &handed.share.context,
+        constitution_ref: &handed.share.constitution_ref,
+        personal_state: handed.share.personal_state.as_ref(),
+    };
+    cx.put(key, &share);
+    Ok(kept.and_then(|kept| change_between(&kept.context, share.context)))
+}
+
+/// What the next share is compared with, without copies.
+#[derive(Deserialize)]
+struct Kept<'r> {
+    timestamp: Time,
+    message_id: MessageId,
+    #[serde(borrow)]
+    context: Cow<'r, str>,
+}
+
+/// A [`Share`] as it is written, without copies: the same members in the same order.
+#[derive(Serialize)]
+struct ToKeep<'m> {
+    timestamp: Time,
+    message_id: MessageId,
+    context: &'m str,
+    constitution_ref: &'m str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    personal_state: Option<&'m PersonalState>,
+}
+
+fn change_between(from: &str, to: &str) -> Option<ChangeSeverity> {
+    if from == to {
+        return None;
+    }
+    let (from, to) = (Context::parse(from).ok()?, Context::parse(to).ok()?);
+    change(&from, &to).map(|change| change.severity)
+}
