@@ -1,0 +1,111 @@
+//! The store's trait: what a node needs of the place where the log and its rows are kept.
+//!
+//! Every implementation passes one contract suite. Methods block: a node calls them from threads that may wait.
+
+use bytes::Bytes;
+use chancery_core::line::Seq;
+use chancery_core::rows::{Lookup, RowChange, RowKey};
+use chancery_core::time::Time;
+use chancery_core::window::{Remember, WindowId, WindowName};
+use chancery_journal::Head;
+
+/// One unit, ready to be written.
+#[derive(Clone, Debug)]
+pub struct StoredUnit {
+    /// Its lines in order, without newlines.
+    pub lines: Vec<Bytes>,
+    /// What it changes.
+    pub rows: Vec<RowChange>,
+    /// What its windows remember.
+    pub remembered: Vec<Remember>,
+}
+
+/// Units that become durable together.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The head that the units were decided on.
+    pub base: Head,
+    /// The head after them.
+    pub head: Head,
+    /// The units in order.
+    pub units: Vec<StoredUnit>,
+}
+
+/// Why a commit did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Another handle committed first: take these changes in and decide again.
+    #[error("another handle committed up to line {}", head.seq)]
+    Behind {
+        /// The head now.
+        head: Head,
+        /// The row changes since the batch's base, in order.
+        rows: Vec<RowChange>,
+        /// The window records since then.
+        remembered: Vec<Remember>,
+    },
+    /// The write or sync failed. This is final (CH-JRN-2): nothing of the batch may be answered, now or later.
+    #[error("the log cannot be written: {0}")]
+    Failed(String),
+}
+
+/// Why a store could not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the store cannot be read: {0}")]
+pub struct StoreError(pub String);
+
+/// Where the log and its rows are kept.
+pub trait Store: Send + Sync + 'static {
+    /// The last committed line.
+    fn head(&self) -> Head;
+
+    /// A committed row, from memory alone.
+    fn peek(&self, key: &RowKey) -> Lookup;
+
+    /// Committed rows, fetched if need be; afterwards [`Store::peek`] knows them until they are evicted.
+    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Bytes>>, StoreError>;
+
+    /// Committed rows below `prefix`, after `after` when given, in order, at most `limit`.
+    fn scan(
+        &self,
+        prefix: &RowKey,
+        after: Option<&RowKey>,
+        limit: usize,
+    ) -> Result<Vec<(RowKey, Bytes)>, StoreError>;
+
+    /// What a window remembers.
+    fn find(&self, window: WindowName, id: &WindowId, now: Time) -> Option<u64>;
+
+    /// How many records all windows hold.
+    fn window_len(&self) -> usize;
+
+    /// Makes a batch durable. When this returns, its lines survive a power cut and readers see its rows.
+    fn commit(&self, batch: Batch) -> Result<Head, CommitError>;
+
+    /// Drops agenda rows (outbox, timers) that are settled. Not on the log: after a crash some may be back.
+    fn forget(&self, keys: &[RowKey]) -> Result<(), StoreError>;
+
+    /// Committed lines from `from` on, without newlines, at most `limit`.
+    fn lines(&self, from: Seq, limit: usize) -> Result<Vec<Bytes>, StoreError>;
+
+    /// How many lines the index is behind the log.
+    fn lag(&self) -> u64;
+
+    /// A row of progress (`ops`).
+    fn ops_get(&self, key: &RowKey) -> Result<Option<Bytes>, StoreError>;
+
+    /// Rows of progress below `prefix`.
+    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError>;
+
+    /// Writes rows of progress in one transaction; durable when this returns, also over a power cut if `synced`.
+    fn ops_put(&self, changes: &[RowChange], synced: bool) -> Result<(), StoreError>;
+
+    /// Whether acknowledged lines survive the process.
+    fn is_durable(&self) -> bool;
+
+    /// Bytes that cached rows take.
+    fn cache_bytes(&self) -> usize;
+
+    /// Writes everything out and closes; later calls fail.
+    fn close(&self) -> Result<(), StoreError>;
+}

@@ -1,0 +1,37 @@
+//! Where the log and its rows are kept: one trait, one contract, embedded and in memory.
+//!
+//! Guarantees: what [`Store::commit`] acknowledged survives whatever its store says it survives (the embedded one:
+//! `kill -9` and a power cut); readers see committed rows only; a log that was changed or lost lines is found out.
+//!
+//! Refuses to: decide anything, edit or delete a line, go on after a write or a sync that failed, or open a log that
+//! is damaged anywhere but in its unacknowledged end.
+
+mod cache;
+mod changes;
+mod contract;
+pub mod disk;
+mod embedded;
+mod history;
+mod index;
+mod lock;
+pub mod log;
+mod memory;
+mod opening;
+mod ops;
+mod pending;
+mod recover;
+mod rows;
+mod sidelog;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod windows;
+
+pub use cache::LEAST_CACHE_BYTES;
+pub use contract::{Batch, CommitError, Store, StoreError, StoredUnit};
+pub use embedded::Embedded;
+pub use lock::LockError;
+pub use memory::Memory;
+pub use opening::{OpenError, Options, Tail};
+pub use recover::{RecoverError, Recovered, recover};
+pub use rows::StoreRows;
+pub use sidelog::{SideLog, SideLogLimits};

@@ -1,0 +1,220 @@
+//! Recovery: the lines that the index does not reflect are decided again, by the code that replay runs.
+//!
+//! Guarantees: rows and windows reach the store together with the line they are the state after, so that an index
+//! written meanwhile is whole. Refuses to go on when the rules of this build do not give the lines on record.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use chancery_core::decision::WindowsBelow;
+use chancery_core::digest::Sha256Digest;
+use chancery_core::line::Seq;
+use chancery_core::protocol::Suite;
+use chancery_core::rows::{Lookup, RowChange, RowKey, Rows, RowsDamaged};
+use chancery_core::time::Time;
+use chancery_core::window::{Remember, WindowId, WindowName, Windows};
+use chancery_journal::line::parse;
+use chancery_journal::{Backing, Divergence, Fold, Head, Produced, Reason, Recorded, Units};
+
+use crate::contract::{Store, StoreError, StoredUnit};
+use crate::embedded::Embedded;
+use crate::opening::Tail;
+use crate::pending::RowMap;
+use crate::rows::StoreRows;
+
+/// How many lines are read at a time.
+const READ_LINES: usize = 1_024;
+/// How many changed rows are held back at most before they are given to the store.
+const HELD_ROWS: usize = 4_096;
+
+/// What recovery did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// The head of the journal.
+    pub head: Head,
+    /// Lines decided again.
+    pub lines: u64,
+    /// Their units.
+    pub units: u64,
+}
+
+/// Why recovery did not reach the end of the log.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// A line on record is not what the rules give.
+    #[error("the log cannot be taken in: {0}")]
+    Diverged(#[from] Divergence),
+    /// This build does not have the rules of a line: use the build that wrote it, or a later one.
+    #[error("line {seq}: this build does not have its rules")]
+    UnknownRules {
+        /// The line.
+        seq: Seq,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Decides the tail again and gives its changes to the store. Nothing is written to the log.
+pub fn recover<S: Suite + Clone>(
+    suite: &S,
+    store: &Embedded,
+    tail: &Tail,
+) -> Result<Recovered, RecoverError> {
+    let held = Mutex::new(Held::default());
+    let backing = Above { store, held: &held };
+    let damaged = |damage: RowsDamaged| StoreError(damage.0);
+    let mut fold = Fold::new(suite.clone(), backing, store.head(), true).map_err(damaged)?;
+    let mut units = Units::default();
+    let mut done = Recovered {
+        head: store.head(),
+        lines: 0,
+        units: 0,
+    };
+    let mut chain = (store.head().seq, store.head().hash);
+    while chain.0 < tail.to {
+        let wanted = usize::try_from(tail.to - chain.0)
+            .unwrap_or(READ_LINES)
+            .min(READ_LINES);
+        let lines = store.lines(chain.0 + 1, wanted)?;
+        if lines.is_empty() {
+            return Err(StoreError(format!("line {} is missing", chain.0 + 1)).into());
+        }
+        for canonical in lines {
+            let recorded = chained(canonical, &mut chain)?;
+            let more = recorded.line.more;
+            let too_long = |error: chancery_journal::UnitTooLong| StoreError(error.to_string());
+            let Some(unit) = units.push(recorded, more).map_err(too_long)? else {
+                continue;
+            };
+            if let Produced::LeftOut = fold.apply(&unit)? {
+                return Err(RecoverError::UnknownRules {
+                    seq: unit[0].line.seq,
+                });
+            }
+            done = Recovered {
+                head: fold.head(),
+                lines: done.lines + unit.len() as u64,
+                units: done.units + 1,
+            };
+            lock(&held).give(store, fold.head(), HELD_ROWS)?;
+        }
+    }
+    lock(&held).give(store, fold.head(), 0)?;
+    Ok(done)
+}
+
+/// A line that goes on with the chain. Closed segments are checked by their ends only when a log is opened.
+fn chained(canonical: Bytes, chain: &mut (Seq, Sha256Digest)) -> Result<Recorded, Divergence> {
+    let expected = chain.0 + 1;
+    let line = parse(&canonical).map_err(|fault| Divergence::at(expected, Reason::Form(fault)))?;
+    if line.seq != expected {
+        return Err(Divergence::at(
+            expected,
+            Reason::Sequence {
+                expected,
+                found: line.seq,
+            },
+        ));
+    }
+    if line.prev != chain.1 {
+        return Err(Divergence::at(expected, Reason::Chain));
+    }
+    let hash = Sha256Digest::of(&canonical);
+    *chain = (expected, hash);
+    Ok(Recorded {
+        line,
+        canonical,
+        hash,
+    })
+}
+
+fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changes of units that the store does not have yet.
+#[derive(Default)]
+struct Held {
+    rows: RowMap,
+    windows: Windows,
+    units: Vec<StoredUnit>,
+}
+
+impl Held {
+    /// Gives the units to the store once they hold more than `rows` rows; `head` is the last one's last line.
+    fn give(&mut self, store: &Embedded, head: Head, rows: usize) -> Result<(), StoreError> {
+        if self.units.is_empty() || self.rows.len() <= rows && self.units.len() <= rows {
+            return Ok(());
+        }
+        store.take_in(std::mem::take(&mut self.units), head)?;
+        *self = Self::default();
+        Ok(())
+    }
+}
+
+/// The store with the changes held back on top.
+struct Above<'s> {
+    store: &'s Embedded,
+    held: &'s Mutex<Held>,
+}
+
+impl Rows for Above<'_> {
+    fn get(&self, key: &RowKey) -> Lookup {
+        match lock(self.held).rows.get(key) {
+            Some(Some(bytes)) => Lookup::Found(bytes.clone()),
+            Some(None) => Lookup::Absent,
+            None => self.store.peek(key),
+        }
+    }
+
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+        let mut rows: RowMap = StoreRows(self.store)
+            .scan(prefix)?
+            .into_iter()
+            .map(|(key, bytes)| (key, Some(bytes)))
+            .collect();
+        let held = lock(self.held);
+        let changes = held
+            .rows
+            .range(prefix.clone()..)
+            .take_while(|(key, _)| key.starts_with(prefix));
+        rows.extend(changes.map(|(key, bytes)| (key.clone(), bytes.clone())));
+        Ok(rows
+            .into_iter()
+            .filter_map(|(key, bytes)| Some((key, bytes?)))
+            .collect())
+    }
+}
+
+impl WindowsBelow for Above<'_> {
+    fn find(&self, window: WindowName, id: &WindowId, now: Time) -> Option<u64> {
+        let held = lock(self.held).windows.find(window, id, now);
+        held.or_else(|| self.store.find(window, id, now))
+    }
+}
+
+impl Backing for Above<'_> {
+    fn take(&mut self, changes: Vec<RowChange>, remembered: Vec<Remember>) {
+        let mut held = lock(self.held);
+        held.rows.extend(changes.iter().cloned());
+        remembered
+            .iter()
+            .for_each(|record| held.windows.remember(record));
+        held.units.push(StoredUnit {
+            lines: Vec::new(),
+            rows: changes,
+            remembered,
+        });
+    }
+
+    /// The store does so itself when it takes the units in.
+    fn forget_ended(&mut self, _: Time) {}
+
+    fn load(&mut self, keys: &[RowKey]) -> Result<(), RowsDamaged> {
+        self.store
+            .load(keys)
+            .map(drop)
+            .map_err(|error| RowsDamaged(error.0))
+    }
+}

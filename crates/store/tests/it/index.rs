@@ -1,0 +1,108 @@
+//! The index is written behind, and never needed.
+
+use std::fs;
+
+use bytes::Bytes;
+use chancery_core::rows::RowKey;
+use chancery_store::{Embedded, Options, Store};
+
+use crate::support::*;
+
+#[test]
+fn the_index_catches_up_without_being_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&options(dir.path()));
+    commit_rows(&store, vec![put("a", "1")]);
+    assert!(store.lag() <= 1);
+    // Many rows are written at once, few after a short while: either way the lag ends at nothing.
+    for n in 0..50 {
+        commit_rows(
+            &store,
+            (0..200).map(|m| put(&format!("{n} {m}"), "x")).collect(),
+        );
+    }
+    while store.lag() > 0 {
+        std::thread::yield_now();
+    }
+    let index = rusqlite::Connection::open(dir.path().join("index.db")).unwrap();
+    let rows: i64 = index
+        .query_row("SELECT count(*) FROM rows", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(rows, 10_001);
+}
+
+#[test]
+fn an_index_of_another_version_is_built_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path());
+    let store = open(&options);
+    commit_rows(&store, vec![put("a", "1")]);
+    store.close().unwrap();
+    drop(store);
+    options.rows_version += 1;
+    let (store, tail) = Embedded::open(&options).unwrap();
+    assert_eq!((tail.from, tail.to), (1, 1));
+    assert_eq!(store.load(&[key("a")]).unwrap(), [None]);
+}
+
+#[test]
+fn an_index_that_is_no_database_is_built_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path());
+    let store = open(&options);
+    commit_rows(&store, vec![put("a", "1")]);
+    store.close().unwrap();
+    drop(store);
+    fs::write(
+        dir.path().join("index.db"),
+        b"not a database, but long enough to be looked at as one.".repeat(40),
+    )
+    .unwrap();
+    let (_store, tail) = Embedded::open(&options).unwrap();
+    assert_eq!((tail.from, tail.to), (1, 1));
+}
+
+#[test]
+fn a_window_that_the_rules_no_longer_use_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&options(dir.path()));
+    let batch = batch(store.head(), |chain| {
+        vec![unit_of(
+            chain,
+            &[draft(at(1_000), 0)],
+            vec![],
+            vec![seen(1, at(2_000))],
+        )]
+    });
+    store.commit(batch).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let store = open(&Options {
+        windows: &["test/other"],
+        ..options(dir.path())
+    });
+    assert_eq!(
+        (store.window_len(), store.find(SEEN, &[1; 16], at(1_000))),
+        (0, None)
+    );
+}
+
+#[test]
+fn a_key_of_any_bytes_is_found_by_its_prefix() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&options(dir.path()));
+    let keys = [&[0xff][..], &[0xff, 0xff], &[0xff, 0xff, 1], &[0xfe]]
+        .map(|key| RowKey::from_stored(Bytes::copy_from_slice(key)));
+    commit_rows(
+        &store,
+        keys.iter()
+            .map(|key| (key.clone(), Some("x".into())))
+            .collect(),
+    );
+    for _ in 0..2 {
+        let found = store.scan(&keys[1], None, 9).unwrap();
+        let found: Vec<_> = found.into_iter().map(|(key, _)| key).collect();
+        assert_eq!(found, keys[1..3]);
+        store.flush_index().unwrap();
+    }
+}

@@ -1,0 +1,140 @@
+//! Makes chained units, and stores to put them in.
+
+use bytes::Bytes;
+use chancery_core::line::{Draft, DraftEnvelope, Origin, ProtocolName};
+use chancery_core::rows::{RowChange, RowKey};
+use chancery_core::time::Time;
+use chancery_core::window::{Remember, WindowName};
+use chancery_journal::{Chain, Head};
+use chancery_store::{Batch, Embedded, Options, Store, StoredUnit, Tail};
+
+pub const SEEN: WindowName = "test/seen";
+pub const WINDOWS: &[WindowName] = &[SEEN];
+
+pub fn key(name: &str) -> RowKey {
+    RowKey::text("t", &[name])
+}
+
+pub fn put(name: &str, value: &str) -> RowChange {
+    (key(name), Some(Bytes::copy_from_slice(value.as_bytes())))
+}
+
+pub fn gone(name: &str) -> RowChange {
+    (key(name), None)
+}
+
+pub fn at(seconds: i64) -> Time {
+    Time::from_unix_seconds(seconds).unwrap()
+}
+
+pub fn seen(n: u8, until: Time) -> Remember {
+    Remember {
+        window: SEEN,
+        id: [n; 16],
+        value: u64::from(n),
+        until,
+    }
+}
+
+/// A line to be: its decision time and something to make it long.
+pub fn draft(time: Time, filling: usize) -> Draft {
+    let envelope = format!("{{\"text\":\"{}\"}}", "x".repeat(filling));
+    Draft {
+        protocol: ProtocolName::Test,
+        origin: Origin::External,
+        envelope: DraftEnvelope::Whole(envelope.into()),
+        raw: None,
+        signature: None,
+        eval_ts: Some(time),
+        meta: Vec::new(),
+    }
+}
+
+/// A unit of `lines` lines after `chain`.
+pub fn unit(chain: &mut Chain, lines: usize, rows: Vec<RowChange>) -> StoredUnit {
+    let drafts: Vec<Draft> = (0..lines).map(|n| draft(at(1_000), 20 * n)).collect();
+    unit_of(chain, &drafts, rows, Vec::new())
+}
+
+pub fn unit_of(
+    chain: &mut Chain,
+    drafts: &[Draft],
+    rows: Vec<RowChange>,
+    remembered: Vec<Remember>,
+) -> StoredUnit {
+    let mut lines = Vec::new();
+    let sealed = drafts
+        .iter()
+        .map(|draft| (draft, draft.envelope.bytes().clone()));
+    chain.append_unit(sealed, &mut lines);
+    StoredUnit {
+        lines,
+        rows,
+        remembered,
+    }
+}
+
+/// A batch of units on `base`.
+pub fn batch(base: Head, make: impl FnOnce(&mut Chain) -> Vec<StoredUnit>) -> Batch {
+    let mut chain = Chain::after(base);
+    let units = make(&mut chain);
+    Batch {
+        base,
+        head: chain.head(),
+        units,
+    }
+}
+
+/// Commits one unit of one line with these row changes.
+pub fn commit_rows(store: &impl Store, rows: Vec<RowChange>) -> Head {
+    let batch = batch(store.head(), |chain| vec![unit(chain, 1, rows)]);
+    store.commit(batch).unwrap()
+}
+
+/// Commits `lines` units of one line without rows, in one batch.
+pub fn commit_lines(store: &impl Store, lines: usize) -> Head {
+    let batch = batch(store.head(), |chain| {
+        (0..lines).map(|_| unit(chain, 1, Vec::new())).collect()
+    });
+    store.commit(batch).unwrap()
+}
+
+pub fn value(rows: &[Option<Bytes>], n: usize) -> Option<&str> {
+    rows[n]
+        .as_deref()
+        .map(|bytes| std::str::from_utf8(bytes).unwrap())
+}
+
+pub fn options(dir: &std::path::Path) -> Options {
+    Options {
+        windows: WINDOWS,
+        ..Options::new(dir)
+    }
+}
+
+/// Opens a store whose index is up to date.
+pub fn open(options: &Options) -> Embedded {
+    let (store, tail) = Embedded::open(options).unwrap();
+    assert!(tail.is_empty(), "{tail:?}");
+    store
+}
+
+/// Stands in for the rules: takes the tail in as lines that change nothing.
+pub fn take_in_blindly(store: &Embedded, tail: &Tail) -> Head {
+    let mut head = store.head();
+    for line in store.lines(tail.from, usize::MAX).unwrap() {
+        let read = chancery_journal::line::parse(&line).unwrap();
+        head.advance(
+            chancery_core::digest::Sha256Digest::of(&line),
+            read.protocol,
+            read.eval_ts,
+        );
+    }
+    let nothing = StoredUnit {
+        lines: Vec::new(),
+        rows: Vec::new(),
+        remembered: Vec::new(),
+    };
+    store.take_in(vec![nothing], head).unwrap();
+    head
+}
