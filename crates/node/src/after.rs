@@ -1,0 +1,52 @@
+//! What follows a commit: readers are woken, deliveries start, timers are set, things worth telling are told.
+
+use std::sync::Arc;
+
+use chancery_core::decision::{Aside, Unit};
+use chancery_core::delivery::Delivery;
+use chancery_core::line::Seq;
+use chancery_core::protocol::Suite;
+
+use crate::committer::AfterCommit;
+use crate::gate::Gate;
+use crate::inboxes::Inboxes;
+use crate::outbox::Outbox;
+use crate::sidelogs::SideLogs;
+use crate::timers::Timers;
+
+/// Hands committed units on to whoever acts on them.
+pub(crate) struct Follow<S: Suite> {
+    pub(crate) gate: Gate<S>,
+    pub(crate) inboxes: Arc<Inboxes>,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) timers: Arc<Timers>,
+    pub(crate) side_logs: Arc<SideLogs>,
+    pub(crate) runtime: tokio::runtime::Handle,
+}
+
+impl<S: Suite> AfterCommit for Follow<S> {
+    fn committed(&mut self, unit: &Unit) {
+        let _runtime = self.runtime.enter();
+        for (name, _) in &unit.inboxes {
+            self.inboxes.arrived(name);
+        }
+        self.timers.follow(&unit.rows);
+        self.outbox.follow(&unit.rows);
+        self.outbox.start(&self.gate, &unit.deliveries);
+    }
+
+    fn aside(&mut self, aside: Aside) {
+        let _runtime = self.runtime.enter();
+        for whisper in aside.whispers {
+            self.outbox.whisper(whisper);
+        }
+        for event in aside.events {
+            self.side_logs.event(&event);
+        }
+    }
+
+    fn repeat(&mut self, seq: Seq, delivery: Delivery) {
+        let _runtime = self.runtime.enter();
+        self.outbox.again(seq, delivery);
+    }
+}

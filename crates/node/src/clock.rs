@@ -1,0 +1,120 @@
+//! Where time and entropy come from: the only place in the spine that reads a clock or a random source.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use chancery_core::decision::Nonce;
+use chancery_core::digest::Sha256Digest;
+use chancery_core::line::Seq;
+use chancery_core::time::Time;
+
+/// The clock of a node.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The machine's clock.
+    System,
+    /// A clock that stands still until it is set (CH-CFG-7).
+    Fixed(Arc<Mutex<Time>>),
+}
+
+impl Clock {
+    /// A clock that stands at `now`.
+    pub fn fixed(now: Time) -> Self {
+        Self::Fixed(Arc::new(Mutex::new(now)))
+    }
+
+    /// The time, cut to microseconds (CH-JRN-14).
+    pub fn now(&self) -> Time {
+        match self {
+            Self::System => {
+                let since = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default();
+                i64::try_from(since.as_micros())
+                    .ok()
+                    .and_then(Time::from_unix_micros)
+                    .unwrap_or(Time::MAX)
+            }
+            Self::Fixed(now) => now
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .truncate_to_micros(),
+        }
+    }
+
+    /// Sets a fixed clock, forwards or back; false for the machine's clock.
+    pub fn set(&self, to: Time) -> bool {
+        match self {
+            Self::System => false,
+            Self::Fixed(now) => {
+                *now.lock().unwrap_or_else(PoisonError::into_inner) = to;
+                true
+            }
+        }
+    }
+
+    /// Whether this clock stands still.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed(_))
+    }
+}
+
+/// Where nonces come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entropy {
+    /// The machine's secure generator.
+    System,
+    /// A seed (CH-CFG-8): the same run gives the same identifiers.
+    Seed(u64),
+}
+
+/// Gives out nonces.
+#[derive(Debug)]
+pub(crate) struct Nonces {
+    entropy: Entropy,
+    pool: Vec<Nonce>,
+}
+
+/// How many nonces one call of the machine's generator brings.
+const POOL: usize = 64;
+
+impl Nonces {
+    pub(crate) fn new(entropy: Entropy) -> Self {
+        Self {
+            entropy,
+            pool: Vec::new(),
+        }
+    }
+
+    /// The nonce of a decision whose first line would be `seq`. With a seed it follows from that number, so that a
+    /// restarted node never gives one again that is on record.
+    pub(crate) fn next(&mut self, seq: Seq) -> Nonce {
+        match self.entropy {
+            Entropy::Seed(seed) => {
+                let mut material = [0; 16];
+                material[..8].copy_from_slice(&seed.to_be_bytes());
+                material[8..].copy_from_slice(&seq.to_be_bytes());
+                let mut nonce = [0; 16];
+                nonce.copy_from_slice(&Sha256Digest::of(&material).0[..16]);
+                nonce
+            }
+            Entropy::System => {
+                if self.pool.is_empty() {
+                    self.refill();
+                }
+                self.pool.pop().expect("the pool was just filled")
+            }
+        }
+    }
+
+    fn refill(&mut self) {
+        let mut bytes = [0; 16 * POOL];
+        getrandom::fill(&mut bytes)
+            .expect("the machine's secure generator is there once the node runs");
+        self.pool.extend(bytes.chunks_exact(16).map(|chunk| {
+            let mut nonce = [0; 16];
+            nonce.copy_from_slice(chunk);
+            nonce
+        }));
+    }
+}

@@ -1,0 +1,170 @@
+//! The committer: one thread that seals batches, makes them durable and then lets their answers go.
+//!
+//! While it waits for the disk the sequencer decides the next batch. A commit that fails is final: nothing of the
+//! batch is answered, and the node stops (CH-JRN-2).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+
+use bytes::Bytes;
+use chancery_core::decision::{Aside, Unit};
+use chancery_core::delivery::Delivery;
+use chancery_core::line::{Draft, DraftEnvelope, Seq};
+use chancery_core::protocol::Suite;
+use chancery_journal::Chain;
+use chancery_store::{Batch, CommitError, StoredUnit};
+
+use crate::gate::Shared;
+use crate::sequencer::DecidedBatch;
+
+/// Below so many signatures another thread costs more than it brings.
+const SEAL_ALONE: usize = 8;
+
+/// What follows a commit: woken readers, started deliveries, new timers.
+pub(crate) trait AfterCommit: Send {
+    /// Called with each committed unit, in order, before any answer of its batch leaves.
+    fn committed(&mut self, unit: &Unit);
+    /// Called with what decisions left aside.
+    fn aside(&mut self, aside: Aside);
+    /// Called with lines that are delivered once more.
+    fn repeat(&mut self, seq: Seq, delivery: Delivery);
+}
+
+/// The thread's state.
+pub(crate) struct Committer<S: Suite> {
+    pub(crate) shared: Arc<Shared<S>>,
+    pub(crate) chain: Chain,
+    pub(crate) after: Box<dyn AfterCommit>,
+}
+
+impl<S: Suite> Committer<S> {
+    /// Commits batches until there are no more, or one fails.
+    pub(crate) fn run(mut self, batches: &Receiver<DecidedBatch<S>>) {
+        while let Ok(mut batch) = batches.recv() {
+            if self.shared.has_failed() || !self.commit(&mut batch) {
+                // Dropped without an answer: the callers wait until the process ends.
+                return;
+            }
+            self.publish(batch);
+        }
+    }
+
+    fn commit(&mut self, batch: &mut DecidedBatch<S>) -> bool {
+        if batch.units.is_empty() {
+            return true;
+        }
+        let Some(sealed) = seal(&self.shared, &batch.units) else {
+            self.shared
+                .fail("a key that seals what its agent sends is gone");
+            return false;
+        };
+        let base = self.chain.head();
+        let mut stored = Vec::with_capacity(batch.units.len());
+        let mut envelopes = sealed.into_iter();
+        for unit in &mut batch.units {
+            let of_unit: Vec<Bytes> = envelopes.by_ref().take(unit.drafts.len()).collect();
+            let mut lines = Vec::with_capacity(of_unit.len());
+            self.chain
+                .append_unit(unit.drafts.iter().zip(&of_unit), &mut lines);
+            let rows = unit.rows.clone();
+            stored.push(StoredUnit {
+                lines,
+                rows,
+                remembered: std::mem::take(&mut unit.remembered),
+            });
+        }
+        let batch = Batch {
+            base,
+            head: self.chain.head(),
+            units: stored,
+        };
+        match self.shared.store.commit(batch) {
+            Ok(_) => true,
+            Err(CommitError::Behind { head, .. }) => {
+                self.shared.fail(&format!(
+                    "another process wrote line {} of this journal",
+                    head.seq
+                ));
+                false
+            }
+            Err(CommitError::Failed(reason)) => {
+                self.shared.fail(&reason);
+                false
+            }
+        }
+    }
+
+    fn publish(&mut self, batch: DecidedBatch<S>) {
+        if let Some((settings, keyring)) = batch.changed {
+            self.shared.settings.store(settings);
+            self.shared.keyring.store(keyring);
+        }
+        self.shared
+            .committed_batch
+            .store(batch.number, Ordering::Release);
+        for unit in &batch.units {
+            self.after.committed(unit);
+        }
+        for aside in batch.asides {
+            self.after.aside(aside);
+        }
+        for (seq, delivery) in batch.repeat {
+            self.after.repeat(seq, delivery);
+        }
+        if !batch.settled.is_empty()
+            && let Err(error) = self.shared.store.forget(&batch.settled)
+        {
+            tracing::warn!(%error, "settled timers could not be dropped; they will be asked again");
+        }
+        for waiting in batch.waiting {
+            // A caller that hung up changes nothing.
+            let _ = waiting.reply.send(waiting.decided);
+            drop(waiting.permit);
+        }
+    }
+}
+
+/// The envelopes of all lines, signed where the node signs, in order.
+fn seal<S: Suite>(shared: &Shared<S>, units: &[Unit]) -> Option<Vec<Bytes>> {
+    let drafts: Vec<&Draft> = units.iter().flat_map(|unit| &unit.drafts).collect();
+    let unsealed = drafts
+        .iter()
+        .filter(|draft| matches!(draft.envelope, DraftEnvelope::Unsealed { .. }))
+        .count();
+    if unsealed <= SEAL_ALONE {
+        return drafts
+            .into_iter()
+            .map(|draft| seal_one(shared, draft))
+            .collect();
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = drafts.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = drafts
+            .chunks(share)
+            .map(|part| {
+                scope.spawn(|| {
+                    part.iter()
+                        .map(|draft| seal_one(shared, draft))
+                        .collect::<Option<Vec<_>>>()
+                })
+            })
+            .collect();
+        let mut all = Vec::with_capacity(drafts.len());
+        for part in parts {
+            all.extend(part.join().ok()??);
+        }
+        Some(all)
+    })
+}
+
+fn seal_one<S: Suite>(shared: &Shared<S>, draft: &Draft) -> Option<Bytes> {
+    match &draft.envelope {
+        DraftEnvelope::Whole(bytes) => Some(bytes.clone()),
+        DraftEnvelope::Unsealed { bytes, signer } => {
+            let mut sign = |message: &[u8]| shared.vault.sign(signer, message);
+            shared.suite.seal(draft.protocol, bytes, &mut sign)
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Durable inboxes of hosted agents: reading, waiting, acknowledging.
+//!
+//! Reading consumes nothing. The cursor is progress, not a decision: it is kept in `ops` and synced before it is answered.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use chancery_core::inbox::{InboxName, Page, full_page_key, full_pages_prefix, open_page_key};
+use chancery_core::line::Seq;
+use chancery_core::rows::RowKey;
+use chancery_store::{Store, StoreError};
+use hashbrown::HashMap;
+use tokio::sync::Notify;
+
+/// An entry as it lies in an inbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboxEntry {
+    /// The line.
+    pub seq: Seq,
+    /// Its bytes, as the log has them.
+    pub line: Bytes,
+}
+
+/// All inboxes of a node.
+pub struct Inboxes {
+    store: Arc<dyn Store>,
+    waiting: Mutex<HashMap<InboxName, Arc<Notify>>>,
+    /// How many entries of each inbox are acknowledged; held while a cursor moves.
+    acknowledged: Mutex<HashMap<InboxName, u64>>,
+}
+
+/// How full an inbox is, as committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    total: u64,
+    acknowledged: u64,
+    /// The last entry.
+    pub(crate) last: Seq,
+}
+
+impl Fill {
+    /// Entries that are not acknowledged.
+    pub(crate) fn depth(&self) -> u64 {
+        self.total.saturating_sub(self.acknowledged)
+    }
+}
+
+impl Inboxes {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            waiting: Mutex::default(),
+            acknowledged: Mutex::default(),
+        }
+    }
+
+    /// Entries after a line, at most `limit`.
+    pub fn read(
+        &self,
+        name: &InboxName,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<InboxEntry>, StoreError> {
+        let seqs = self.seqs_after(name, after, limit)?;
+        let mut entries = Vec::with_capacity(seqs.len());
+        for run in consecutive_runs(&seqs) {
+            let lines = self.store.lines(run[0], run.len())?;
+            if lines.len() != run.len() {
+                return Err(StoreError(format!(
+                    "the log has no line {}",
+                    run[0] + lines.len() as u64
+                )));
+            }
+            entries.extend(
+                run.iter()
+                    .zip(lines)
+                    .map(|(seq, line)| InboxEntry { seq: *seq, line }),
+            );
+        }
+        Ok(entries)
+    }
+
+    /// Returns when an entry after `after` is there, or was there already.
+    pub async fn wait(&self, name: &InboxName, after: Seq) -> Result<(), StoreError> {
+        loop {
+            let notify = {
+                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                Arc::clone(waiting.entry(name.clone()).or_default())
+            };
+            let woken = notify.notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            if self.last(name)? > after {
+                return Ok(());
+            }
+            woken.await;
+        }
+    }
+
+    /// The acknowledged cursor.
+    pub fn cursor(&self, name: &InboxName) -> Result<Seq, StoreError> {
+        let bytes = self.store.ops_get(&cursor_key(name))?;
+        Ok(bytes
+            .and_then(|bytes| bytes.as_ref().try_into().ok().map(Seq::from_be_bytes))
+            .unwrap_or_default())
+    }
+
+    /// Moves the cursor; it never goes back. Durable when this returns.
+    pub fn acknowledge(&self, name: &InboxName, through: Seq) -> Result<Seq, StoreError> {
+        // Held throughout: of two callers the later one must not put the earlier cursor back.
+        let mut acknowledged = self.lock_acknowledged();
+        let through = through.min(self.last(name)?).max(self.cursor(name)?);
+        let bytes = Bytes::copy_from_slice(&through.to_be_bytes());
+        self.store
+            .ops_put(&[(cursor_key(name), Some(bytes))], true)?;
+        acknowledged.insert(name.clone(), self.ordinal(name, through)?);
+        Ok(through)
+    }
+
+    /// How many entries are not acknowledged.
+    pub fn depth(&self, name: &InboxName) -> Result<u64, StoreError> {
+        Ok(self.fill(name)?.depth())
+    }
+
+    pub(crate) fn fill(&self, name: &InboxName) -> Result<Fill, StoreError> {
+        let open = self.open_page(name)?;
+        Ok(Fill {
+            total: open.before + open.entries.len() as u64,
+            acknowledged: self.acknowledged(name)?,
+            last: open.entries.last().copied().unwrap_or_default(),
+        })
+    }
+
+    /// How many entries are acknowledged.
+    fn acknowledged(&self, name: &InboxName) -> Result<u64, StoreError> {
+        let mut acknowledged = self.lock_acknowledged();
+        if let Some(known) = acknowledged.get(name) {
+            return Ok(*known);
+        }
+        let count = self.ordinal(name, self.cursor(name)?)?;
+        acknowledged.insert(name.clone(), count);
+        Ok(count)
+    }
+
+    /// An entry was committed: wakes whoever waits.
+    pub(crate) fn arrived(&self, name: &InboxName) {
+        let notify = self
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+        if let Some(notify) = notify {
+            notify.notify_waiters();
+        }
+    }
+
+    fn seqs_after(
+        &self,
+        name: &InboxName,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Seq>, StoreError> {
+        let mut seqs = Vec::new();
+        // The open page is read first: a page that fills up meanwhile is then found among the full ones or in it.
+        let open = self.open_page(name)?;
+        let prefix = full_pages_prefix(name);
+        let mut last_page = full_page_key(name, after);
+        while seqs.len() < limit {
+            let pages = self.store.scan(&prefix, Some(&last_page), 16)?;
+            let Some((key, _)) = pages.last() else { break };
+            last_page = key.clone();
+            for (_, bytes) in &pages {
+                let page = Page::parse(bytes).map_err(|damage| StoreError(damage.to_string()))?;
+                seqs.extend(page.entries.into_iter().filter(|seq| *seq > after));
+            }
+        }
+        let known = seqs.last().copied().unwrap_or(after);
+        seqs.extend(open.entries.into_iter().filter(|seq| *seq > known));
+        seqs.truncate(limit);
+        Ok(seqs)
+    }
+
+    /// How many entries lie at or before a line.
+    fn ordinal(&self, name: &InboxName, through: Seq) -> Result<u64, StoreError> {
+        let open = self.open_page(name)?;
+        let next = self.store.scan(
+            &full_pages_prefix(name),
+            Some(&full_page_key(name, through)),
+            1,
+        )?;
+        let page = match next.first() {
+            Some((_, bytes)) => {
+                Page::parse(bytes).map_err(|damage| StoreError(damage.to_string()))?
+            }
+            None => open,
+        };
+        Ok(page.before + page.entries.partition_point(|seq| *seq <= through) as u64)
+    }
+
+    fn last(&self, name: &InboxName) -> Result<Seq, StoreError> {
+        Ok(self
+            .open_page(name)?
+            .entries
+            .last()
+            .copied()
+            .unwrap_or_default())
+    }
+
+    fn open_page(&self, name: &InboxName) -> Result<Page, StoreError> {
+        let rows = self.store.load(&[open_page_key(name)])?;
+        match rows.into_iter().next().flatten() {
+            Some(bytes) => Page::parse(&bytes).map_err(|damage| StoreError(damage.to_string())),
+            None => Ok(Page::default()),
+        }
+    }
+
+    fn lock_acknowledged(&self) -> MutexGuard<'_, HashMap<InboxName, u64>> {
+        self.acknowledged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn cursor_key(name: &InboxName) -> RowKey {
+    RowKey::text("cursor", &[name.protocol.as_str(), &name.agent])
+}
+
+/// Cuts ascending numbers into runs without gaps, so that each run is one read of the log.
+fn consecutive_runs(seqs: &[Seq]) -> impl Iterator<Item = &[Seq]> {
+    seqs.chunk_by(|a, b| a + 1 == *b)
+}

@@ -1,0 +1,36 @@
+//! The gate: the one path of every envelope, with its deliverer, timers and soft state.
+//!
+//! Decode and authenticate run wherever the caller runs, on every core. One thread decides, in order; one seals and
+//! makes durable; an answer leaves only when everything decided up to it survives a power cut. What a remote can
+//! fill has a bound, and at the bound it is told to try again.
+
+mod after;
+mod clock;
+mod committer;
+mod gate;
+mod inboxes;
+mod lanes;
+mod node;
+mod office;
+mod outbox;
+mod overlay;
+mod reconcile;
+mod sequencer;
+mod sidelogs;
+mod soft;
+pub mod suite;
+mod timers;
+mod tokens;
+mod vault;
+
+pub use clock::{Clock, Entropy};
+pub use gate::{Gate, GateLimits, Overloaded, Permit};
+pub use inboxes::{InboxEntry, Inboxes};
+pub use node::{Node, Options, StartError};
+pub use office::{Office, Sent, served_protocol};
+pub use outbox::{Attempt, Carried, Carrier, NoCarrier};
+pub use reconcile::ReconcileError;
+pub use sequencer::Decided;
+pub use sidelogs::SideLogs;
+pub use soft::SoftLimits;
+pub use vault::Vault;

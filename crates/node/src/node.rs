@@ -1,0 +1,273 @@
+//! A node: the gate with everything that works around it, from start to clean stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_core::admin;
+use chancery_core::keys::Keyring;
+use chancery_core::line::ProtocolName;
+use chancery_core::protocol::Suite;
+use chancery_core::refusal::Refusal;
+use chancery_core::rows::{RowKey, Rows, RowsDamaged};
+use chancery_core::time::Time;
+use chancery_core::timer::TIMERS;
+use chancery_store::{Store, StoreError};
+use tokio::task::JoinHandle;
+
+use crate::after::Follow;
+use crate::clock::{Clock, Entropy};
+use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit, Threads};
+use crate::inboxes::Inboxes;
+use crate::outbox::{Carrier, Outbox};
+use crate::overlay::Overlay;
+use crate::sequencer::Decided;
+use crate::sidelogs::SideLogs;
+use crate::soft::{Soft, SoftLimits};
+use crate::timers::Timers;
+use crate::vault::Vault;
+
+/// How far the machine's clock may be behind the journal's time at start (CH-JRN-14).
+const CLOCK_BEHIND_AT_MOST: Duration = Duration::from_secs(60);
+
+/// What a node is started with.
+pub struct Options<S: Suite> {
+    /// The rules.
+    pub suite: Arc<S>,
+    /// An open store whose tail has been decided again.
+    pub store: Arc<dyn Store>,
+    /// The secret keys of hosted agents.
+    pub vault: Arc<Vault>,
+    /// The clock.
+    pub clock: Clock,
+    /// Where identifiers come from.
+    pub entropy: Entropy,
+    /// How much is taken at once.
+    pub gate_limits: GateLimits,
+    /// The limits of soft state.
+    pub soft_limits: SoftLimits,
+    /// How envelopes reach recipients elsewhere.
+    pub carrier: Arc<dyn Carrier>,
+    /// Where refusals and events are noted.
+    pub side_logs: SideLogs,
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The clock is behind the journal.
+    #[error(
+        "the clock says {now}, but the journal has a decision of {journal}: set the clock, or wait until it has caught up"
+    )]
+    ClockBehind {
+        /// This machine's time.
+        now: Time,
+        /// The journal's latest decision time.
+        journal: Time,
+    },
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The rows cannot be read.
+    #[error(transparent)]
+    Rows(#[from] RowsDamaged),
+    /// A thread could not be started.
+    #[error("a thread could not be started: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// A running node.
+pub struct Node<S: Suite> {
+    gate: Gate<S>,
+    inboxes: Arc<Inboxes>,
+    outbox: Arc<Outbox>,
+    timers: Arc<Timers>,
+    side_logs: Arc<SideLogs>,
+    soft_limits: SoftLimits,
+    started: Time,
+    running: std::sync::Mutex<Option<Running>>,
+}
+
+struct Running {
+    threads: Threads,
+    timers: JoinHandle<()>,
+}
+
+impl<S: Suite> Node<S> {
+    /// Starts the gate, the timers and the outbox over an open store. Needs a tokio runtime.
+    pub fn start(options: Options<S>) -> Result<Self, StartError> {
+        let started = options.clock.now();
+        check_clock(&options.clock, options.store.head().time)?;
+        let inboxes = Arc::new(Inboxes::new(Arc::clone(&options.store)));
+        let outbox = Arc::new(Outbox::new(Arc::clone(&options.store), options.carrier));
+        let timers = Arc::new(Timers::new(options.clock.clone()));
+        let side_logs = Arc::new(options.side_logs);
+        let (settings, keyring) = rules_on_record(&*options.suite, &options.store)?;
+        let soft_limits = options.soft_limits;
+        let soft = Soft::new(
+            soft_limits,
+            Arc::clone(&inboxes),
+            Arc::clone(&options.store),
+        );
+        let parts = Parts {
+            suite: options.suite,
+            store: options.store,
+            vault: options.vault,
+            clock: options.clock,
+            entropy: options.entropy,
+            settings,
+            keyring,
+            limits: options.gate_limits,
+        };
+        let (gate, threads) = Gate::start(parts, soft, |gate| {
+            Box::new(Follow {
+                gate: gate.clone(),
+                inboxes: Arc::clone(&inboxes),
+                outbox: Arc::clone(&outbox),
+                timers: Arc::clone(&timers),
+                side_logs: Arc::clone(&side_logs),
+                runtime: tokio::runtime::Handle::current(),
+            })
+        })?;
+        outbox.start(&gate, &outbox.unsettled()?);
+        let waiting = gate
+            .store()
+            .scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
+        timers.follow(
+            &waiting
+                .into_iter()
+                .map(|(key, row)| (key, Some(row)))
+                .collect::<Vec<_>>(),
+        );
+        let firing = {
+            let (timers, gate) = (Arc::clone(&timers), gate.clone());
+            tokio::spawn(async move { timers.run(gate).await })
+        };
+        let running = std::sync::Mutex::new(Some(Running {
+            threads,
+            timers: firing,
+        }));
+        Ok(Self {
+            gate,
+            inboxes,
+            outbox,
+            timers,
+            side_logs,
+            soft_limits,
+            started,
+            running,
+        })
+    }
+
+    /// The gate.
+    pub fn gate(&self) -> &Gate<S> {
+        &self.gate
+    }
+
+    /// The inboxes.
+    pub fn inboxes(&self) -> &Arc<Inboxes> {
+        &self.inboxes
+    }
+
+    /// The limits of soft state.
+    pub fn soft_limits(&self) -> SoftLimits {
+        self.soft_limits
+    }
+
+    /// When the node started, on its own clock.
+    pub fn started(&self) -> Time {
+        self.started
+    }
+
+    /// Deliveries that are not settled.
+    pub fn outbox_len(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// Timers that wait.
+    pub fn timers_len(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Decides an input of the node's own (administration, configuration) and waits until it is durable.
+    pub async fn submit(&self, input: S::Input) -> Result<Decided<S::Answer>, Overloaded> {
+        self.gate.submit(input, self.gate.clock().now(), None).await
+    }
+
+    /// A place for one request: the ordinary kind, or the urgent kind when `urgent` says that it may have one.
+    pub fn permit(&self, urgent: bool) -> Result<Permit, Overloaded> {
+        self.gate.permit().or_else(|full| {
+            if urgent {
+                self.gate.urgent_permit()
+            } else {
+                Err(full)
+            }
+        })
+    }
+
+    /// Notes a refusal.
+    pub fn note_rejection(&self, protocol: ProtocolName, refusal: &Refusal) {
+        self.side_logs
+            .rejected(protocol, self.gate.clock().now(), refusal);
+    }
+
+    /// Stops: takes nothing more, decides what waits, makes it durable and closes the store.
+    pub async fn stop(&self) -> Result<(), StoreError> {
+        let running = self
+            .running
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
+        let Some(running) = running else {
+            return Ok(());
+        };
+        running.timers.abort();
+        // Ended by the abort, which is no fault.
+        let _ = running.timers.await;
+        self.gate.close();
+        let failed = |error: tokio::task::JoinError| StoreError(error.to_string());
+        tokio::task::spawn_blocking(move || running.threads.join())
+            .await
+            .map_err(failed)?;
+        self.outbox.stop().await;
+        let store = Arc::clone(self.gate.store());
+        tokio::task::spawn_blocking(move || store.close())
+            .await
+            .map_err(failed)?
+    }
+}
+
+/// A node that is dropped without [`Node::stop`] leaves its store as a crash would, and no thread or task behind.
+impl<S: Suite> Drop for Node<S> {
+    fn drop(&mut self) {
+        let running = self
+            .running
+            .get_mut()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
+        if let Some(running) = running {
+            running.timers.abort();
+            self.gate.close();
+            self.outbox.abort();
+        }
+    }
+}
+
+fn check_clock(clock: &Clock, journal: Option<Time>) -> Result<(), StartError> {
+    let (Some(journal), now) = (journal, clock.now()) else {
+        return Ok(());
+    };
+    let behind = journal.since(now).unwrap_or_default();
+    if !clock.is_fixed() && behind > CLOCK_BEHIND_AT_MOST {
+        return Err(StartError::ClockBehind { now, journal });
+    }
+    Ok(())
+}
+
+/// Settings and keys as the log left them.
+fn rules_on_record<S: Suite>(
+    suite: &S,
+    store: &Arc<dyn Store>,
+) -> Result<(S::Settings, Keyring), RowsDamaged> {
+    let rows: &dyn Rows = &Overlay::new(Arc::clone(store));
+    Ok((suite.settings(rows)?, admin::keyring(rows)?))
+}

@@ -1,0 +1,272 @@
+//! The node as doors see it: one method a thing that a caller can ask for.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
+use chancery_core::inbox::InboxName;
+use chancery_core::line::{ProtocolName, Seq};
+use chancery_core::protocol::{Caller, Door, Input, Protocol};
+use chancery_core::refusal::Refusal;
+use chancery_core::rows::RowKey;
+use chancery_core::time::Time;
+use chancery_store::StoreError;
+use chancery_value_context::agent::AgentRecord;
+use chancery_value_context::code::{Code, Fault};
+use chancery_value_context::message::Message;
+use chancery_value_context::outgoing::Outgoing;
+use chancery_value_context::{Answer, ValueContext};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::node::Node;
+use crate::sequencer::Decided;
+use crate::suite::{AnyAnswer, AnyInput, Chancery};
+
+/// A node that serves this program's protocols.
+pub type Office = Node<Chancery>;
+
+/// How long after a start without memory old messages may be replays (VX-RPL-4).
+const START_CAUTION: Duration = Duration::from_secs(330);
+/// How much older than the start a message may be then.
+const START_SLACK: Duration = Duration::from_secs(1);
+
+/// What a hosted agent's request to send came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The answer as the protocol's door gives it.
+    pub answer: Answer,
+    /// The message's identifier.
+    pub message_id: String,
+}
+
+impl Office {
+    /// A value-context envelope from outside.
+    pub async fn receive_value_context(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
+        let result = self.receive(raw, door).await;
+        self.note(ProtocolName::ValueContext, &result);
+        result
+    }
+
+    async fn receive(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
+        let protocol = self.gate().suite().value_context();
+        let settings = self.gate().settings();
+        let permit = self.gate().permit();
+        let message = protocol.decode(raw, door, &settings.value_context)?;
+        let received = self.gate().clock().now();
+        self.check_start(&message, received)?;
+        let id = message.message_id.to_string();
+        let keys = self.gate().keyring();
+        let caller = Caller::default();
+        let authentic = protocol.authenticate(
+            message,
+            door,
+            &caller,
+            &keys,
+            &settings.value_context,
+            received,
+        )?;
+        let input = Input::Envelope(authentic);
+        let permit = match permit {
+            Ok(permit) => permit,
+            Err(_) if protocol.urgent(&input) => {
+                self.gate().urgent_permit().map_err(|_| overloaded(&id))?
+            }
+            Err(_) => return Err(overloaded(&id)),
+        };
+        let submitted = self
+            .gate()
+            .submit(AnyInput::ValueContext(input), received, Some(permit))
+            .await;
+        value_context_answer(submitted.map_err(|_| overloaded(&id))?)
+    }
+
+    /// A value-context message of a hosted agent: the body of `POST /send/value-context`.
+    pub async fn send_value_context(
+        &self,
+        body: &[u8],
+        idempotency: Option<String>,
+    ) -> Result<Sent, Refusal> {
+        let result = self.send(body, idempotency).await;
+        self.note(ProtocolName::ValueContext, &result);
+        result
+    }
+
+    async fn send(&self, body: &[u8], idempotency: Option<String>) -> Result<Sent, Refusal> {
+        let settings = self.gate().settings();
+        let permit = self.gate().permit().map_err(|_| overloaded(""))?;
+        let mut outgoing = Outgoing::decode(body, settings.value_context.max_bytes, false)
+            .map_err(|undecodable| undecodable.fault.into_refusal("schema"))?;
+        let sender = outgoing.sender.as_str().to_owned();
+        outgoing.signed = self.gate().vault().holds(&sender);
+        let input = Input::Outgoing {
+            agent: sender,
+            answers: None,
+            idempotency,
+            content: outgoing,
+        };
+        let received = self.gate().clock().now();
+        let submitted = self
+            .gate()
+            .submit(AnyInput::ValueContext(input), received, Some(permit))
+            .await;
+        let answer = value_context_answer(submitted.map_err(|_| overloaded(""))?)?;
+        let message_id = match &answer {
+            Answer::Accepted(id) | Answer::Duplicate(id) => id.to_string(),
+            Answer::SentBefore(seq) => self.message_id_of(*seq).map_err(|_| internal())?,
+            Answer::Noted => return Err(internal()),
+        };
+        Ok(Sent { answer, message_id })
+    }
+
+    /// An act of administration, on record when this returns.
+    pub async fn act(&self, act: Act) -> Result<Seq, Refusal> {
+        let refuse = || {
+            Refusal::new(
+                "overloaded",
+                503,
+                "CH-LIM-2",
+                "the node takes no further requests at the moment",
+            )
+        };
+        match self
+            .submit(AnyInput::Act(act))
+            .await
+            .map_err(|_| refuse())?
+            .result?
+        {
+            AnyAnswer::Act(seq) => Ok(seq),
+            AnyAnswer::ValueContext(_) => Err(internal()),
+        }
+    }
+
+    /// What the node holds about a hosted value-context agent; none when it is not hosted here.
+    pub fn value_context_state(
+        &self,
+        agent: &str,
+    ) -> Result<Option<serde_json::Value>, StoreError> {
+        let Some(record): Option<AgentRecord> =
+            self.row(&agent_key(ProtocolName::ValueContext, agent))?
+        else {
+            return Ok(None);
+        };
+        let mut children = serde_json::Map::new();
+        for child in &record.children {
+            children.insert(child.clone(), json!(self.run_state(child)?));
+        }
+        let constraints: Vec<_> = record
+            .operator_constraints
+            .iter()
+            .map(|constraint| json!({"type": constraint.kind, "value": constraint.value}))
+            .collect();
+        let participant = record.agent.as_deref().unwrap_or(agent);
+        Ok(Some(json!({
+            "run_state": self.run_state(participant)?,
+            "children": children,
+            "constraints": constraints,
+            "context": record.context,
+            "open_escalations": [],
+        })))
+    }
+
+    /// The run state of a participant on record.
+    pub fn run_state(&self, participant: &str) -> Result<RunState, StoreError> {
+        Ok(self.row(&run_state_key(participant))?.unwrap_or_default())
+    }
+
+    /// A committed row as a value.
+    pub fn row<T: DeserializeOwned>(&self, key: &RowKey) -> Result<Option<T>, StoreError> {
+        let Some(bytes) = self
+            .gate()
+            .store()
+            .load(std::slice::from_ref(key))?
+            .into_iter()
+            .next()
+            .flatten()
+        else {
+            return Ok(None);
+        };
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| StoreError(format!("{key:?}: {error}")))
+    }
+
+    /// Whether an agent has an inbox here.
+    pub fn hosts(&self, name: &InboxName) -> Result<bool, StoreError> {
+        let key = agent_key(name.protocol, &name.agent);
+        Ok(self
+            .gate()
+            .store()
+            .load(&[key])?
+            .into_iter()
+            .flatten()
+            .next()
+            .is_some())
+    }
+
+    /// After a start without memory of identifiers, what was stamped before it may be a replay (VX-RPL-4).
+    fn check_start(&self, message: &Message, received: Time) -> Result<(), Refusal> {
+        let cautious = !self.gate().store().is_durable()
+            && !self.gate().clock().is_fixed()
+            && received < self.started().saturating_add(START_CAUTION);
+        if !cautious || message.timestamp.instant >= self.started().saturating_sub(START_SLACK) {
+            return Ok(());
+        }
+        let fault = Fault::new(
+            Code::TimestampStale,
+            "the message is older than this node's memory",
+        )
+        .under("VX-RPL-4");
+        Err(fault
+            .into_refusal("temporal")
+            .of_message(message.message_id.to_string()))
+    }
+
+    fn message_id_of(&self, seq: Seq) -> Result<String, StoreError> {
+        let line = self.gate().store().lines(seq, 1)?.pop();
+        let line = line.ok_or_else(|| StoreError(format!("the log has no line {seq}")))?;
+        let line =
+            chancery_journal::line::parse(&line).map_err(|fault| StoreError(fault.to_string()))?;
+        let envelope: serde_json::Value = serde_json::from_slice(&line.envelope)
+            .map_err(|error| StoreError(error.to_string()))?;
+        let id = envelope
+            .get("message_id")
+            .and_then(serde_json::Value::as_str);
+        id.map(str::to_owned)
+            .ok_or_else(|| StoreError(format!("line {seq} holds no message")))
+    }
+
+    fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
+        match result {
+            Ok(_) => metrics::counter!("chancery_answered_total", "protocol" => protocol.as_str())
+                .increment(1),
+            Err(refusal) => self.note_rejection(protocol, refusal),
+        }
+    }
+}
+
+fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
+    match decided.result? {
+        AnyAnswer::ValueContext(answer) => Ok(answer),
+        AnyAnswer::Act(_) => Err(internal()),
+    }
+}
+
+fn overloaded(message_id: &str) -> Refusal {
+    let refusal =
+        Fault::new(Code::Overloaded, "the node is busy; try again").into_refusal("capacity");
+    if message_id.is_empty() {
+        refusal
+    } else {
+        refusal.of_message(message_id)
+    }
+}
+
+fn internal() -> Refusal {
+    Fault::new(Code::Internal, "the node could not answer").into_refusal("")
+}
+
+/// The protocol whose inboxes, states and sends a path names, as far as this build has it.
+pub fn served_protocol(name: &str) -> Option<ProtocolName> {
+    (name == ValueContext::NAME.as_str()).then_some(ValueContext::NAME)
+}

@@ -1,0 +1,102 @@
+//! Files are only sources: at start and on reload their difference to the record becomes lines (CH-JRN-1).
+
+use std::collections::BTreeMap;
+
+use chancery_core::admin::{Act, Config, agent_key, config_key, digests_key, key_key};
+use chancery_core::keys::KeyRecord;
+use chancery_core::line::ProtocolName;
+use chancery_core::protocol::Protocol;
+use chancery_core::refusal::Refusal;
+use chancery_store::StoreError;
+use chancery_value_context::ValueContext;
+use chancery_value_context::agent::AgentRecord;
+use chancery_value_context::world::World;
+
+use crate::office::Office;
+use crate::suite::AllSettings;
+
+/// Why the record could not be brought in line with the files.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// A file asks for something that the record does not allow.
+    #[error("{what}: {refusal}")]
+    Refused {
+        /// What was to be changed.
+        what: String,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// The record cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Office {
+    /// Writes the rule settings if they differ from the record.
+    pub async fn reconcile_settings(&self, settings: &AllSettings) -> Result<bool, ReconcileError> {
+        let name = ValueContext::NAME.as_str();
+        let value = serde_json::to_value(&settings.value_context)
+            .map_err(|error| StoreError(error.to_string()))?;
+        let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
+        let digests: Option<BTreeMap<String, String>> = self.row(&digests_key())?;
+        if on_record.as_ref() == Some(&value) && digests.is_some() {
+            return Ok(false);
+        }
+        let config = Config {
+            protocols: BTreeMap::from([(name.to_owned(), value)]),
+            digests: BTreeMap::new(),
+        };
+        self.record(Act::Config(config), || "the configuration".to_owned())
+            .await?;
+        Ok(true)
+    }
+
+    /// Writes the keys and agents of a world file that differ from the record, in sorted order. Gives their number.
+    pub async fn reconcile_world(&self, world: &World) -> Result<usize, ReconcileError> {
+        let mut written = 0;
+        let mut keys: Vec<&KeyRecord> = world.keys.iter().collect();
+        keys.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
+        for key in keys {
+            let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
+            if on_record.as_ref() != Some(key) {
+                self.record(Act::Key(key.clone()), || {
+                    format!("key {} of {}", key.id, key.owner)
+                })
+                .await?;
+                written += 1;
+            }
+        }
+        let agents: BTreeMap<&str, AgentRecord> = world
+            .agents
+            .iter()
+            .map(|agent| (agent.id.as_str(), AgentRecord::of(agent)))
+            .collect();
+        for (id, record) in agents {
+            let on_record: Option<AgentRecord> =
+                self.row(&agent_key(ProtocolName::ValueContext, id))?;
+            if on_record.as_ref() != Some(&record) {
+                let record =
+                    serde_json::to_value(&record).map_err(|error| StoreError(error.to_string()))?;
+                let act = Act::Agent {
+                    protocol: ProtocolName::ValueContext,
+                    id: id.to_owned(),
+                    record: Some(record),
+                    run_state: None,
+                };
+                self.record(act, || format!("agent {id}")).await?;
+                written += 1;
+            }
+        }
+        Ok(written)
+    }
+
+    async fn record(&self, act: Act, what: impl FnOnce() -> String) -> Result<(), ReconcileError> {
+        match self.act(act).await {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(ReconcileError::Refused {
+                what: what(),
+                refusal,
+            }),
+        }
+    }
+}

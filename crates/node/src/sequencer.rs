@@ -1,0 +1,294 @@
+//! The sequencer: one thread that decides every input in order and hands batches on to be committed.
+//!
+//! It owns the state that decisions are made on and reads no disk: a row that is not in memory parks its input
+//! while the row is fetched. What it decides is not answered here; answers leave after the commit.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+
+use chancery_core::admin;
+use chancery_core::decision::{Aside, Before, Unit};
+use chancery_core::delivery::Delivery;
+use chancery_core::keys::Keyring;
+use chancery_core::line::{Draft, ProtocolName, Seq};
+use chancery_core::protocol::Suite;
+use chancery_core::refusal::Refusal;
+use chancery_core::rows::RowKey;
+use chancery_core::time::Time;
+use chancery_journal::{Outcome, decide_input};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::clock::Nonces;
+use crate::gate::Shared;
+use crate::overlay::Overlay;
+use crate::soft::Soft;
+
+/// How many inputs are decided before their batch is handed on.
+const BATCH_INPUTS: usize = 1_024;
+
+/// How often an input may be parked for rows that it was parked for before: they were evicted again in between.
+/// A store that cannot keep them at all must not keep a decision for ever.
+const PARKED_IN_VAIN_AT_MOST: u32 = 256;
+
+/// An input on its way to a decision.
+pub(crate) struct Entry<S: Suite> {
+    pub(crate) input: S::Input,
+    /// When it came in (CH-JRN-14).
+    pub(crate) received: Time,
+    /// Where the answer goes.
+    pub(crate) reply: oneshot::Sender<Decided<S::Answer>>,
+    /// A timer's row, dropped once the input is decided.
+    pub(crate) timer: Option<RowKey>,
+    /// The rows it was parked for.
+    pub(crate) fetched: Vec<RowKey>,
+    pub(crate) parked_in_vain: u32,
+    /// Its place among the requests under way; free again when the answer has left.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// What came of an input, told after the commit.
+#[derive(Debug)]
+pub struct Decided<A> {
+    /// The answer, or why it was refused.
+    pub result: Result<A, Refusal>,
+    /// The first line of its unit, when it was recorded.
+    pub seq: Option<Seq>,
+}
+
+/// An answer that waits for its batch.
+pub(crate) struct Waiting<A> {
+    pub(crate) reply: oneshot::Sender<Decided<A>>,
+    pub(crate) decided: Decided<A>,
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Inputs decided together.
+pub(crate) struct DecidedBatch<S: Suite> {
+    pub(crate) number: u64,
+    pub(crate) units: Vec<Unit>,
+    pub(crate) waiting: Vec<Waiting<S::Answer>>,
+    pub(crate) asides: Vec<Aside>,
+    /// Lines that are delivered once more.
+    pub(crate) repeat: Vec<(Seq, Delivery)>,
+    /// Agenda rows that are settled without a line.
+    pub(crate) settled: Vec<RowKey>,
+    /// Settings and keyring after this batch, when it changed them.
+    pub(crate) changed: Option<(Arc<S::Settings>, Arc<Keyring>)>,
+}
+
+impl<S: Suite> DecidedBatch<S> {
+    fn new(number: u64) -> Self {
+        Self {
+            number,
+            units: Vec::new(),
+            waiting: Vec::new(),
+            asides: Vec::new(),
+            repeat: Vec::new(),
+            settled: Vec::new(),
+            changed: None,
+        }
+    }
+}
+
+/// The thread's state.
+pub(crate) struct Sequencer<S: Suite> {
+    shared: Arc<Shared<S>>,
+    overlay: Overlay,
+    soft: Soft,
+    nonces: Nonces,
+    settings: Arc<S::Settings>,
+    next_seq: Seq,
+    /// The latest decision time.
+    time: Option<Time>,
+}
+
+impl<S: Suite> Sequencer<S> {
+    pub(crate) fn new(shared: Arc<Shared<S>>, soft: Soft) -> Self {
+        let head = shared.store.head();
+        Self {
+            overlay: Overlay::new(Arc::clone(&shared.store)),
+            soft,
+            nonces: Nonces::new(shared.entropy),
+            settings: shared.settings.load_full(),
+            next_seq: head.seq + 1,
+            time: head.time,
+            shared,
+        }
+    }
+
+    /// Decides until the lanes are closed and empty, or the committer is gone.
+    pub(crate) fn run(mut self, batches: &SyncSender<DecidedBatch<S>>) {
+        let mut entries = Vec::with_capacity(BATCH_INPUTS);
+        let mut number = 0;
+        while self.shared.lanes.take(&mut entries, BATCH_INPUTS) {
+            number += 1;
+            self.overlay
+                .release(self.shared.committed_batch.load(Ordering::Acquire));
+            self.soft.release();
+            let mut batch = DecidedBatch::new(number);
+            for entry in entries.drain(..) {
+                self.decide(entry, &mut batch);
+            }
+            if batches.send(batch).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn decide(&mut self, entry: Entry<S>, batch: &mut DecidedBatch<S>) {
+        let now = self.decision_time(entry.received);
+        self.soft.begin();
+        let before = Before {
+            now,
+            seq: self.next_seq,
+            rows: &self.overlay,
+            windows: &self.overlay,
+            guards: &mut self.soft,
+            nonce: self.nonces.next(self.next_seq),
+            keeps_agenda: true,
+        };
+        let by_position = self.time.unwrap_or(Time::UNIX_EPOCH);
+        let decided = decide_input(
+            &*self.shared.suite,
+            &entry.input,
+            &self.settings,
+            by_position,
+            before,
+        );
+        match decided {
+            Outcome::Recorded {
+                unit,
+                answer,
+                aside,
+            } => {
+                let seq = self.next_seq;
+                self.record(unit, batch);
+                batch.asides.push(aside);
+                self.settle(entry, Ok(answer), Some(seq), batch);
+            }
+            Outcome::Passed {
+                answer,
+                repeat,
+                aside,
+            } => {
+                batch.repeat.extend(repeat);
+                batch.asides.push(aside);
+                self.settle(entry, Ok(answer), None, batch);
+            }
+            Outcome::Refused { refusal, aside } => {
+                batch.asides.push(aside);
+                self.settle(entry, Err(refusal), None, batch);
+            }
+            Outcome::Missing(keys) => {
+                self.soft.take_back();
+                self.park(entry, keys);
+            }
+            Outcome::Damaged(damage) => self.shared.fail(&damage.to_string()),
+        }
+    }
+
+    /// The later of the time the input came and the journal's latest (CH-JRN-14); a fixed clock has no floor.
+    fn decision_time(&self, received: Time) -> Time {
+        let received = received.truncate_to_micros();
+        match self.time {
+            Some(floor) if !self.shared.clock.is_fixed() => received.max(floor),
+            _ => received,
+        }
+    }
+
+    fn record(&mut self, unit: Unit, batch: &mut DecidedBatch<S>) {
+        self.overlay
+            .apply(batch.number, &unit.rows, &unit.remembered);
+        self.soft.decided(&unit.inboxes);
+        self.next_seq += unit.drafts.len() as u64;
+        // As the journal's head does it: a vibe line may carry its sender's time.
+        let own = |draft: &&Draft| draft.protocol != ProtocolName::Vibe;
+        let latest = unit
+            .drafts
+            .iter()
+            .filter(own)
+            .filter_map(|draft| draft.eval_ts);
+        self.time = self.time.max(latest.max());
+        if unit.rows.iter().any(|(key, _)| admin::changes_rules(key)) {
+            batch.changed = self.follow_rules();
+        }
+        batch.units.push(unit);
+    }
+
+    /// Settings and keyring as the rows say after an act.
+    fn follow_rules(&mut self) -> Option<(Arc<S::Settings>, Arc<Keyring>)> {
+        let settings = self.shared.suite.settings(&self.overlay);
+        let keyring = admin::keyring(&self.overlay);
+        match (settings, keyring) {
+            (Ok(settings), Ok(keyring)) => {
+                self.settings = Arc::new(settings);
+                Some((Arc::clone(&self.settings), Arc::new(keyring)))
+            }
+            (Err(damage), _) | (_, Err(damage)) => {
+                self.shared.fail(&damage.to_string());
+                None
+            }
+        }
+    }
+
+    fn settle(
+        &self,
+        entry: Entry<S>,
+        result: Result<S::Answer, Refusal>,
+        seq: Option<Seq>,
+        batch: &mut DecidedBatch<S>,
+    ) {
+        batch.settled.extend(entry.timer);
+        let decided = Decided { result, seq };
+        batch.waiting.push(Waiting {
+            reply: entry.reply,
+            decided,
+            permit: entry.permit,
+        });
+    }
+
+    /// Fetches what a decision lacks on another thread, then puts the input back in front.
+    ///
+    /// What it lacked before is fetched with it: some of that may be evicted again.
+    fn park(&self, mut entry: Entry<S>, keys: Vec<RowKey>) {
+        let fetched = entry.fetched.len();
+        for key in keys {
+            if !entry.fetched.contains(&key) {
+                entry.fetched.push(key);
+            }
+        }
+        if entry.fetched.len() == fetched {
+            entry.parked_in_vain += 1;
+        }
+        if entry.parked_in_vain > PARKED_IN_VAIN_AT_MOST {
+            self.shared
+                .fail("a decision keeps asking for rows that were fetched");
+            return;
+        }
+        let parked = Parked::new(&self.shared);
+        self.shared.runtime.spawn_blocking(move || {
+            let shared = &parked.0;
+            match shared.store.load(&entry.fetched) {
+                Ok(_) => shared.lanes.push_front(entry),
+                Err(error) => shared.fail(&error.to_string()),
+            }
+        });
+    }
+}
+
+/// Keeps the lanes open for an input that is set aside, also when its fetch never runs.
+struct Parked<S: Suite>(Arc<Shared<S>>);
+
+impl<S: Suite> Parked<S> {
+    fn new(shared: &Arc<Shared<S>>) -> Self {
+        shared.lanes.park();
+        Self(Arc::clone(shared))
+    }
+}
+
+impl<S: Suite> Drop for Parked<S> {
+    fn drop(&mut self) {
+        self.0.lanes.unpark();
+    }
+}

@@ -1,0 +1,86 @@
+//! The two side logs (CH-JRN-6): what was refused, and what was ignored, repeated or soft. Never the journal, never a body.
+
+use chancery_core::decision::Event;
+use chancery_core::line::ProtocolName;
+use chancery_core::refusal::Refusal;
+use chancery_core::time::Time;
+use chancery_store::SideLog;
+use serde::Serialize;
+
+/// The side logs of a node; without a data directory there are none.
+#[derive(Default)]
+pub struct SideLogs {
+    rejections: Option<SideLog>,
+    events: Option<SideLog>,
+}
+
+#[derive(Serialize)]
+struct Rejection<'a> {
+    at: Time,
+    protocol: &'static str,
+    code: &'static str,
+    check: &'static str,
+    requirement: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct EventLine<'a> {
+    event: &'static str,
+    protocol: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<&'a str>,
+}
+
+impl SideLogs {
+    /// Both logs.
+    pub fn new(rejections: SideLog, events: SideLog) -> Self {
+        Self {
+            rejections: Some(rejections),
+            events: Some(events),
+        }
+    }
+
+    /// Notes a refusal.
+    pub fn rejected(&self, protocol: ProtocolName, at: Time, refusal: &Refusal) {
+        metrics::counter!("chancery_rejected_total", "protocol" => protocol.as_str(), "code" => refusal.code)
+            .increment(1);
+        let Some(log) = &self.rejections else { return };
+        write(
+            log,
+            &Rejection {
+                at,
+                protocol: protocol.as_str(),
+                code: refusal.code,
+                check: refusal.check,
+                requirement: refusal.requirement,
+                path: refusal.path.as_deref(),
+                message_id: refusal.message_id.as_deref(),
+            },
+        );
+    }
+
+    /// Notes an event.
+    pub fn event(&self, event: &Event) {
+        metrics::counter!("chancery_events_total", "event" => event.name).increment(1);
+        let Some(log) = &self.events else { return };
+        write(
+            log,
+            &EventLine {
+                event: event.name,
+                protocol: event.protocol.as_str(),
+                message_id: event.message_id.as_deref(),
+            },
+        );
+    }
+}
+
+/// Writes one line. A side log that is full loses it and counts that: it must never hold up an answer.
+fn write<T: Serialize>(log: &SideLog, line: &T) {
+    if let Ok(line) = serde_json::to_vec(line) {
+        log.write(&line);
+    }
+}

@@ -1,0 +1,158 @@
+//! Soft state: what may only refuse. In memory, bounded, lost at a stop; replay runs without it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use chancery_core::decision::{Guard, Guards, Shut};
+use chancery_core::inbox::InboxName;
+use chancery_core::line::Seq;
+use chancery_store::Store;
+use hashbrown::HashMap;
+
+use crate::inboxes::Inboxes;
+
+/// The limits of soft state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoftLimits {
+    /// Unacknowledged entries an inbox holds.
+    pub inbox_depth: u64,
+    /// Envelopes a sender may send in a second.
+    pub rate_per_sender: u32,
+    /// Records all windows hold.
+    pub window_records: usize,
+}
+
+impl Default for SoftLimits {
+    fn default() -> Self {
+        Self {
+            inbox_depth: 1_000_000,
+            rate_per_sender: 10_000,
+            window_records: 10_000_000,
+        }
+    }
+}
+
+/// Senders whose rate is remembered; beyond it the ones that have been quiet are forgotten.
+const SENDERS: usize = 100_000;
+
+/// The guards of a node.
+pub(crate) struct Soft {
+    limits: SoftLimits,
+    inboxes: Arc<Inboxes>,
+    store: Arc<dyn Store>,
+    rates: HashMap<String, Bucket>,
+    /// Whose allowance the present decision used.
+    used: Vec<String>,
+    /// Inbox entries that are decided and not committed, by inbox and in order.
+    arriving: HashMap<InboxName, VecDeque<Seq>>,
+    arriving_order: VecDeque<(Seq, InboxName)>,
+}
+
+/// A sender's allowance: full after a second of silence.
+#[derive(Clone, Copy)]
+struct Bucket {
+    left: f64,
+    filled: Instant,
+}
+
+impl Soft {
+    pub(crate) fn new(limits: SoftLimits, inboxes: Arc<Inboxes>, store: Arc<dyn Store>) -> Self {
+        Self {
+            limits,
+            inboxes,
+            store,
+            rates: HashMap::new(),
+            used: Vec::new(),
+            arriving: HashMap::new(),
+            arriving_order: VecDeque::new(),
+        }
+    }
+
+    /// A decision begins.
+    pub(crate) fn begin(&mut self) {
+        self.used.clear();
+    }
+
+    /// The decision will be made again: what it used is not used.
+    pub(crate) fn take_back(&mut self) {
+        for sender in self.used.drain(..) {
+            if let Some(bucket) = self.rates.get_mut(&sender) {
+                bucket.left += 1.0;
+            }
+        }
+    }
+
+    /// Entries were decided; they count before they are committed.
+    pub(crate) fn decided(&mut self, entries: &[(InboxName, Seq)]) {
+        for (name, seq) in entries {
+            self.arriving.entry_ref(name).or_default().push_back(*seq);
+            self.arriving_order.push_back((*seq, name.clone()));
+        }
+    }
+
+    /// Lets go of entries that are committed.
+    pub(crate) fn release(&mut self) {
+        let head = self.store.head().seq;
+        while let Some((seq, name)) = self.arriving_order.pop_front_if(|(seq, _)| *seq <= head) {
+            let Some(arriving) = self.arriving.get_mut(&name) else {
+                continue;
+            };
+            while arriving.pop_front_if(|first| *first <= seq).is_some() {}
+            if arriving.is_empty() {
+                self.arriving.remove(&name);
+            }
+        }
+    }
+
+    /// Whether an inbox has room for one more. One whose depth cannot be read has none.
+    fn has_room(&self, name: &InboxName) -> bool {
+        let Ok(fill) = self.inboxes.fill(name) else {
+            return false;
+        };
+        let arriving = self.arriving.get(name).map_or(0, |arriving| {
+            arriving.len() - arriving.partition_point(|seq| *seq <= fill.last)
+        });
+        fill.depth() + (arriving as u64) < self.limits.inbox_depth
+    }
+
+    fn rate(&mut self, sender: &str) -> Result<(), Shut> {
+        let per_second = f64::from(self.limits.rate_per_sender);
+        let now = Instant::now();
+        if self.rates.len() >= SENDERS && !self.rates.contains_key(sender) {
+            self.rates
+                .retain(|_, bucket| now.duration_since(bucket.filled).as_secs_f64() < 1.0);
+            if self.rates.len() >= SENDERS {
+                return Err(Shut { retry_after_s: 1 });
+            }
+        }
+        let bucket = self.rates.entry_ref(sender).or_insert(Bucket {
+            left: per_second,
+            filled: now,
+        });
+        let refill = now.duration_since(bucket.filled).as_secs_f64() * per_second;
+        bucket.left = (bucket.left + refill).min(per_second);
+        bucket.filled = now;
+        if bucket.left < 1.0 {
+            return Err(Shut { retry_after_s: 1 });
+        }
+        bucket.left -= 1.0;
+        self.used.push(sender.to_owned());
+        Ok(())
+    }
+}
+
+impl Guards for Soft {
+    fn pass(&mut self, guard: Guard<'_>) -> Result<(), Shut> {
+        let open = match guard {
+            Guard::Rate { sender } => return self.rate(sender),
+            Guard::Inbox { name } => self.has_room(name),
+            Guard::Window => self.store.window_len() < self.limits.window_records,
+        };
+        if open {
+            Ok(())
+        } else {
+            Err(Shut { retry_after_s: 1 })
+        }
+    }
+}

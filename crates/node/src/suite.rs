@@ -1,0 +1,216 @@
+//! The protocols that this program serves, as one closed set with the administration.
+
+use bytes::Bytes;
+use chancery_core::admin::{self, Act};
+use chancery_core::decision::{Cx, Stop, Verdict};
+use chancery_core::keys::Keyring;
+use chancery_core::line::{Damage, Line, ProtocolName, Seq};
+use chancery_core::protocol::{Failure, Input, Protocol, SignatureCheck, Suite};
+use chancery_core::rows::{RowKey, Rows, RowsDamaged};
+use chancery_core::timer::TimerName;
+use chancery_core::window::WindowName;
+use chancery_value_context::settings::{RULES_VERSION, Settings as ValueContextSettings};
+use chancery_value_context::{Answer as ValueContextAnswer, ValueContext, rules};
+
+/// The suite of this program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chancery {
+    value_context: ValueContext,
+}
+
+/// An input of any of the protocols, or of the administration.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "almost every input is the large one"
+)]
+pub enum AnyInput {
+    /// An act of administration.
+    Act(Act),
+    /// An input of value-context.
+    ValueContext(Input<ValueContext>),
+}
+
+/// An answer of any of them.
+#[derive(Debug)]
+pub enum AnyAnswer {
+    /// The line of an act.
+    Act(Seq),
+    /// An answer of value-context.
+    ValueContext(ValueContextAnswer),
+}
+
+/// The settings of all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllSettings {
+    /// Of value-context.
+    pub value_context: ValueContextSettings,
+}
+
+const WINDOWS: &[WindowName] = &[rules::SEEN, rules::SENT];
+
+impl Chancery {
+    /// Value-Context messaging.
+    pub fn value_context(&self) -> &ValueContext {
+        &self.value_context
+    }
+
+    fn decide_act(&self, act: &Act, cx: &mut Cx<'_>) -> Result<Verdict<AnyAnswer>, Stop> {
+        let hook = |protocol: ProtocolName,
+                    id: &str,
+                    before: Option<&serde_json::Value>,
+                    after: Option<&serde_json::Value>,
+                    cx: &mut Cx<'_>| match protocol {
+            ProtocolName::ValueContext => self.value_context.agent_changed(id, before, after, cx),
+            _ => Ok(()),
+        };
+        let seq = admin::decide(act, &hook, cx)?;
+        Ok(Verdict::Record {
+            answer: AnyAnswer::Act(seq),
+        })
+    }
+}
+
+/// A verdict with its answer put into the suite's.
+fn lift<A>(verdict: Verdict<A>, into: impl FnOnce(A) -> AnyAnswer) -> Verdict<AnyAnswer> {
+    match verdict {
+        Verdict::Record { answer } => Verdict::Record {
+            answer: into(answer),
+        },
+        Verdict::Pass { answer, repeat } => Verdict::Pass {
+            answer: into(answer),
+            repeat,
+        },
+    }
+}
+
+impl Suite for Chancery {
+    type Input = AnyInput;
+    type Answer = AnyAnswer;
+    type Settings = AllSettings;
+
+    fn windows(&self) -> &'static [WindowName] {
+        WINDOWS
+    }
+
+    fn settings(&self, rows: &dyn Rows) -> Result<AllSettings, RowsDamaged> {
+        Ok(AllSettings {
+            value_context: admin::settings(rows, ProtocolName::ValueContext)?,
+        })
+    }
+
+    fn urgent(&self, input: &AnyInput) -> bool {
+        match input {
+            AnyInput::Act(_) => true,
+            AnyInput::ValueContext(input) => self.value_context.urgent(input),
+        }
+    }
+
+    fn wants(&self, input: &AnyInput, wants: &mut Vec<RowKey>) {
+        if let AnyInput::ValueContext(input) = input {
+            self.value_context.wants(input, wants);
+        }
+    }
+
+    fn decide(
+        &self,
+        input: &AnyInput,
+        settings: &AllSettings,
+        cx: &mut Cx<'_>,
+    ) -> Result<Verdict<AnyAnswer>, Stop> {
+        match input {
+            AnyInput::Act(act) => self.decide_act(act, cx),
+            AnyInput::ValueContext(input) => {
+                let verdict = self
+                    .value_context
+                    .decide(input, &settings.value_context, cx)?;
+                Ok(lift(verdict, AnyAnswer::ValueContext))
+            }
+        }
+    }
+
+    fn has_rules(&self, line: &Line, settings: &AllSettings) -> bool {
+        match line.protocol {
+            ProtocolName::Node => true,
+            ProtocolName::ValueContext => settings.value_context.rules_version == RULES_VERSION,
+            _ => false,
+        }
+    }
+
+    fn reread(&self, line: &Line, settings: &AllSettings) -> Result<AnyInput, Damage> {
+        match line.protocol {
+            ProtocolName::Node => match admin::reread(line)? {
+                Act::Failed {
+                    protocol,
+                    of,
+                    about,
+                    code,
+                } => Ok(self.failed(protocol, of, about, code)),
+                act => Ok(AnyInput::Act(act)),
+            },
+            ProtocolName::ValueContext => Ok(AnyInput::ValueContext(
+                self.value_context.reread(line, &settings.value_context)?,
+            )),
+            other => Err(Damage {
+                seq: line.seq,
+                reason: format!("this build has no rules of {}", other.as_str()),
+            }),
+        }
+    }
+
+    fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
+        match line.protocol {
+            ProtocolName::ValueContext => self.value_context.check_signature(line, keys),
+            _ => SignatureCheck::NotSigned,
+        }
+    }
+
+    fn check_and_reread(&self, line: &Line, keys: &Keyring) -> (SignatureCheck, Option<AnyInput>) {
+        match line.protocol {
+            ProtocolName::ValueContext => {
+                let (check, input) = self.value_context.check_and_reread(line, keys);
+                (check, input.map(AnyInput::ValueContext))
+            }
+            _ => (SignatureCheck::NotSigned, None),
+        }
+    }
+
+    fn recorded_signature(&self, line: &Line) -> Option<[u8; 64]> {
+        match line.protocol {
+            ProtocolName::ValueContext => self.value_context.recorded_signature(line),
+            _ => None,
+        }
+    }
+
+    fn seal(
+        &self,
+        protocol: ProtocolName,
+        unsealed: &Bytes,
+        sign: &mut dyn FnMut(&[u8]) -> Option<[u8; 64]>,
+    ) -> Option<Bytes> {
+        match protocol {
+            ProtocolName::ValueContext => self.value_context.seal(unsealed, sign),
+            _ => None,
+        }
+    }
+
+    fn timer(&self, name: &TimerName, _: &[u8]) -> Result<AnyInput, RowsDamaged> {
+        Err(RowsDamaged(format!(
+            "no rules of {} have a timer {}",
+            name.protocol.as_str(),
+            name.name
+        )))
+    }
+
+    fn failed(&self, protocol: ProtocolName, of: Seq, about: String, why: Failure) -> AnyInput {
+        match protocol {
+            ProtocolName::ValueContext => AnyInput::ValueContext(Input::Failed { of, about, why }),
+            _ => AnyInput::Act(Act::Failed {
+                protocol,
+                of,
+                about,
+                code: why,
+            }),
+        }
+    }
+}

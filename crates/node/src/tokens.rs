@@ -1,0 +1,118 @@
+//! Bearer tokens: who a caller is and what it may do.
+//!
+//! The record (principal, scopes) is on the log; of the token itself only a SHA-256 is kept, in `ops`. A token is
+//! `cht_<id>.<secret>`: the id finds the hash, the hash is compared in constant time.
+
+use bytes::Bytes;
+use chancery_core::admin::{Act, TokenRecord, token_key};
+use chancery_core::digest::Sha256Digest;
+use chancery_core::keys::base64;
+use chancery_core::refusal::Refusal;
+use chancery_core::rows::RowKey;
+use chancery_store::StoreError;
+use subtle::ConstantTimeEq;
+
+use crate::office::Office;
+
+/// What begins every token.
+const PREFIX: &str = "cht_";
+
+impl Office {
+    /// Puts a token on record and gives its text: the only time it is seen.
+    pub async fn issue_token(
+        &self,
+        principal: &str,
+        mut scopes: Vec<String>,
+    ) -> Result<(TokenRecord, String), Refusal> {
+        let mut random = [0; 38];
+        getrandom::fill(&mut random).map_err(|_| failed("the secure generator does not answer"))?;
+        let id = chancery_core::digest::hex::encode(&random[..6]);
+        let token = format!("{PREFIX}{id}.{}", base64::encode_url(&random[6..]));
+        scopes.sort_unstable();
+        scopes.dedup();
+        let record = TokenRecord {
+            id,
+            principal: principal.to_owned(),
+            scopes,
+            revoked: false,
+        };
+        self.adopt_token(record.clone(), Sha256Digest::of(token.as_bytes()))
+            .await?;
+        Ok((record, token))
+    }
+
+    /// Puts a token on record whose text is known elsewhere.
+    pub async fn adopt_token(
+        &self,
+        record: TokenRecord,
+        hash: Sha256Digest,
+    ) -> Result<(), Refusal> {
+        let hash = Bytes::copy_from_slice(&hash.0);
+        let key = hash_key(&record.id);
+        self.act(Act::Token(record)).await?;
+        let store = self.gate().store();
+        store
+            .ops_put(&[(key, Some(hash))], true)
+            .map_err(|_| failed("the token's hash cannot be kept"))
+    }
+
+    /// Revokes a token; false when there is none.
+    pub async fn revoke_token(&self, id: &str) -> Result<bool, Refusal> {
+        let record: Option<TokenRecord> = self
+            .row(&token_key(id))
+            .map_err(|_| failed("the token cannot be read"))?;
+        let Some(record) = record else {
+            return Ok(false);
+        };
+        self.act(Act::Token(TokenRecord {
+            revoked: true,
+            ..record
+        }))
+        .await?;
+        let store = self.gate().store();
+        store
+            .ops_put(&[(hash_key(id), None)], true)
+            .map_err(|_| failed("the token's hash cannot be dropped"))?;
+        Ok(true)
+    }
+
+    /// All tokens on record, without their texts.
+    pub fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
+        let rows = self
+            .gate()
+            .store()
+            .scan(&RowKey::text("token", &[]), None, usize::MAX)?;
+        rows.into_iter()
+            .map(|(key, row)| {
+                serde_json::from_slice(&row)
+                    .map_err(|error| StoreError(format!("{key:?}: {error}")))
+            })
+            .collect()
+    }
+
+    /// Whose token this is; none for any text that is not a token in force.
+    pub fn bearer(&self, token: &str) -> Result<Option<TokenRecord>, StoreError> {
+        let Some((id, _)) = token
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split_once('.'))
+        else {
+            return Ok(None);
+        };
+        let Some(kept) = self.gate().store().ops_get(&hash_key(id))? else {
+            return Ok(None);
+        };
+        if !bool::from(kept.as_ref().ct_eq(&Sha256Digest::of(token.as_bytes()).0)) {
+            return Ok(None);
+        }
+        let record: Option<TokenRecord> = self.row(&token_key(id))?;
+        Ok(record.filter(|record| !record.revoked))
+    }
+}
+
+fn hash_key(id: &str) -> RowKey {
+    RowKey::text("token-hash", &[id])
+}
+
+fn failed(message: &'static str) -> Refusal {
+    Refusal::new("internal", 500, "CH-ID-1", message)
+}

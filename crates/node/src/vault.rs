@@ -1,0 +1,52 @@
+//! The secret keys this node holds, by owner. They sign what hosted agents send and never leave this module.
+
+use std::sync::{PoisonError, RwLock};
+
+use chancery_core::keys::ed25519::SigningKey;
+use hashbrown::HashMap;
+
+/// Secret keys of hosted agents.
+#[derive(Default)]
+pub struct Vault {
+    keys: RwLock<HashMap<String, SigningKey>>,
+}
+
+impl Vault {
+    /// An empty vault.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Holds a key from here on; the owner's older one is dropped.
+    pub fn hold(&self, owner: impl Into<String>, key: SigningKey) {
+        self.keys
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(owner.into(), key);
+    }
+
+    /// Whether a key of this owner is held.
+    pub fn holds(&self, owner: &str) -> bool {
+        self.keys
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(owner)
+    }
+
+    /// Signs as `owner`.
+    pub(crate) fn sign(&self, owner: &str, message: &[u8]) -> Option<[u8; 64]> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.get(owner).map(|key| key.sign(message))
+    }
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let owners = self
+            .keys
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len();
+        write!(f, "Vault({owners} keys)")
+    }
+}

@@ -1,0 +1,14 @@
+//! What the node promises, one file a behaviour.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod answers_leave_after_the_sync;
+mod crashes;
+mod deliveries;
+mod every_verb;
+mod inboxes;
+mod restarts;
+mod secrets;
+mod side_logs;
+mod support;
+mod timers;
+mod value_context;
