@@ -1,0 +1,213 @@
+//! Who may use a path: the rules of the table, bearer tokens and their scopes (CH-ID-1, CH-ID-2, CH-NET-4).
+
+use chancery_core::admin::TokenRecord;
+use chancery_core::line::ProtocolName;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::door::HttpDoor;
+use super::reply::{Reply, problem, unauthorized};
+
+/// Who may use a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Anybody.
+    Public,
+    /// Anybody: the protocol's own rules prove who sent what.
+    Signed(ProtocolName),
+    /// Who has a token that allows it; anybody with `dev` on loopback.
+    Token(Need),
+    /// Nobody, unless `dev` is on: elsewhere the path does not exist.
+    DevOnly,
+}
+
+/// What a token has to allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// `read:log`.
+    ReadLog,
+    /// `read:inbox:AGENT`; the agent is in the path.
+    ReadInbox,
+    /// `read:state:AGENT`; the agent is in the path.
+    ReadState,
+    /// `send:AGENT`; the agent is in the body, so the handler asks.
+    Send,
+    /// `read:log` or `admin`: figures tell less than the log.
+    ReadMetrics,
+    /// `admin`.
+    Admin,
+}
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub(crate) enum Access {
+    /// Somebody whom the path's rule does not ask about, or anybody with `dev` on loopback.
+    Free,
+    /// The holder of a token.
+    Token(TokenRecord),
+}
+
+impl Access {
+    /// Whether the caller may speak as this agent.
+    pub(crate) fn may_send_as(&self, agent: &str) -> bool {
+        match self {
+            Self::Free => true,
+            Self::Token(token) => names_agent(&token.scopes, "send:", agent),
+        }
+    }
+}
+
+const NO_TOKEN: &str = "Bearer";
+const WRONG_TOKEN: &str = "Bearer error=\"invalid_token\"";
+const WRONG_SCOPE: HeaderValue = HeaderValue::from_static("Bearer error=\"insufficient_scope\"");
+
+/// Lets a caller in who has what the path needs.
+pub(crate) async fn authorize(
+    door: &HttpDoor,
+    need: Need,
+    agent: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Access, Reply> {
+    if door.is_dev() {
+        return Ok(Access::Free);
+    }
+    let Some(token) = bearer(headers) else {
+        return Err(unauthorized(NO_TOKEN));
+    };
+    let token = token.to_owned();
+    let record = door.read(move |office| office.bearer(&token)).await?;
+    let Some(record) = record else {
+        return Err(unauthorized(WRONG_TOKEN));
+    };
+    if !allows(&record.scopes, need, agent) {
+        return Err(forbidden());
+    }
+    Ok(Access::Token(record))
+}
+
+/// The answer to a caller whose token does not allow this.
+pub(crate) fn forbidden() -> Reply {
+    let mut reply = problem(StatusCode::FORBIDDEN, "the token does not allow this");
+    reply
+        .headers_mut()
+        .insert(http::header::WWW_AUTHENTICATE, WRONG_SCOPE);
+    reply
+}
+
+/// The token of a request; none unless there is exactly one.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (value, None) = (values.next()?, values.next()) else {
+        return None;
+    };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| token.trim_start_matches(' '))
+}
+
+fn allows(scopes: &[String], need: Need, agent: Option<&str>) -> bool {
+    let has = |scope: &str| scopes.iter().any(|held| held == scope);
+    let of_agent = |prefix| agent.is_some_and(|agent| names_agent(scopes, prefix, agent));
+    match need {
+        Need::ReadLog | Need::ReadMetrics => has("read:log") || has("admin"),
+        Need::ReadInbox => of_agent("read:inbox:") || has("admin"),
+        Need::ReadState => of_agent("read:state:") || has("admin"),
+        Need::Send => scopes.iter().any(|held| held.starts_with("send:")),
+        Need::Admin => has("admin"),
+    }
+}
+
+/// Whether a scope with this prefix names the agent, or all.
+fn names_agent(scopes: &[String], prefix: &str, agent: &str) -> bool {
+    let mut named = scopes.iter().filter_map(|scope| scope.strip_prefix(prefix));
+    named.any(|name| name == agent || name == "*")
+}
+
+/// Whether this is a scope that a token can have (CH-ID-2).
+pub fn is_scope(scope: &str) -> bool {
+    const WHOLE: [&str; 3] = ["read:log", "approve", "admin"];
+    const OF_AGENT: [&str; 3] = ["send:", "read:inbox:", "read:state:"];
+    let is_name =
+        |name: &str| !name.is_empty() && name.len() <= 2_048 && !name.chars().any(char::is_control);
+    WHOLE.contains(&scope)
+        || OF_AGENT
+            .iter()
+            .any(|prefix| scope.strip_prefix(prefix).is_some_and(is_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CH-ID-2
+    #[test]
+    fn a_scope_allows_what_it_names_and_nothing_else() {
+        let held = |scopes: &[&str]| scopes.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let agent = Some("agent://home/kitchen");
+        let kitchen = held(&[
+            "read:inbox:agent://home/kitchen",
+            "send:agent://home/kitchen",
+        ]);
+        assert!(allows(&kitchen, Need::ReadInbox, agent));
+        assert!(!allows(
+            &kitchen,
+            Need::ReadInbox,
+            Some("agent://home/kitchen2")
+        ));
+        assert!(!allows(&kitchen, Need::ReadState, agent));
+        assert!(!allows(&kitchen, Need::ReadLog, None));
+        assert!(!allows(&kitchen, Need::Admin, None));
+        assert!(allows(&held(&["read:inbox:*"]), Need::ReadInbox, agent));
+        let admin = held(&["admin"]);
+        for need in [
+            Need::ReadLog,
+            Need::ReadInbox,
+            Need::ReadState,
+            Need::ReadMetrics,
+            Need::Admin,
+        ] {
+            assert!(allows(&admin, need, agent), "{need:?}");
+        }
+        // Speaking as an agent is no administration.
+        assert!(!allows(&admin, Need::Send, agent));
+    }
+
+    #[test]
+    fn only_known_scopes_are_scopes() {
+        for scope in [
+            "admin",
+            "approve",
+            "read:log",
+            "send:*",
+            "read:inbox:a b",
+            "read:state:x",
+        ] {
+            assert!(is_scope(scope), "{scope}");
+        }
+        for scope in [
+            "",
+            "Admin",
+            "read:",
+            "send:",
+            "read:inbox:",
+            "write:log",
+            "send:a\nb",
+        ] {
+            assert!(!is_scope(scope), "{scope}");
+        }
+    }
+
+    #[test]
+    fn a_token_comes_in_one_authorization_header() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(bearer(&headers), None);
+        headers.append(AUTHORIZATION, HeaderValue::from_static("bEaReR cht_1.x"));
+        assert_eq!(bearer(&headers), Some("cht_1.x"));
+        headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer cht_2.y"));
+        assert_eq!(bearer(&headers), None);
+        headers.clear();
+        headers.append(AUTHORIZATION, HeaderValue::from_static("Basic abc"));
+        assert_eq!(bearer(&headers), None);
+    }
+}

@@ -1,0 +1,210 @@
+//! Hosted agents: who they are, whom they know, whether they may act.
+
+use std::sync::Arc;
+
+use chancery_core::admin::{Act, RunState, agent_key, agents_prefix, participant_of};
+use chancery_core::line::ProtocolName;
+use chancery_node::{Office, served_protocol};
+use chancery_store::StoreError;
+use chancery_value_context::agent::AgentRecord;
+use chancery_value_context::world::World;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::super::door::{Call, HttpDoor, not_found};
+use super::super::reply::{Reply, json, not_stored};
+use super::{bad, record};
+
+/// What an agent may be described by; keys are files of the node and are not set from outside.
+const MEMBERS: [&str; 9] = [
+    "id",
+    "parent",
+    "children",
+    "peers",
+    "escalation_path",
+    "context",
+    "constitution_ref",
+    "operator_constraints",
+    "agent",
+];
+
+/// Lists hosted agents.
+pub(crate) async fn list(door: Arc<HttpDoor>, _: Call) -> Reply {
+    let read = door.read(|office| {
+        let protocol = ProtocolName::ValueContext;
+        let rows = office
+            .gate()
+            .store()
+            .scan(&agents_prefix(protocol), None, usize::MAX)?;
+        let ids = rows
+            .iter()
+            .filter_map(|(key, _)| String::from_utf8(key.parts().pop()?).ok());
+        let described = ids.map(|id| describe(office, protocol, &id));
+        described
+            .filter_map(Result::transpose)
+            .collect::<Result<Vec<_>, _>>()
+    });
+    match read.await {
+        Ok(agents) => not_stored(json(StatusCode::OK, &json!({ "agents": agents }))),
+        Err(reply) => reply,
+    }
+}
+
+/// Tells one agent's record.
+pub(crate) async fn show(door: Arc<HttpDoor>, call: Call) -> Reply {
+    let Some((protocol, id)) = named(&call) else {
+        return not_found();
+    };
+    match door
+        .read(move |office| describe(office, protocol, &id))
+        .await
+    {
+        Ok(Some(agent)) => not_stored(json(StatusCode::OK, &agent)),
+        Ok(None) => not_found(),
+        Err(reply) => reply,
+    }
+}
+
+fn describe(
+    office: &Office,
+    protocol: ProtocolName,
+    id: &str,
+) -> Result<Option<Value>, StoreError> {
+    let record: Option<Value> = office.row(&agent_key(protocol, id))?;
+    let Some(record) = record else {
+        return Ok(None);
+    };
+    let run_state = office.run_state(participant_of(&record).unwrap_or(id))?;
+    Ok(Some(json!({
+        "protocol": protocol.as_str(),
+        "id": id,
+        "run_state": run_state,
+        "record": record,
+    })))
+}
+
+/// Hosts an agent, or changes it. The body is an entry of a world's `local_agents` with `protocol` added.
+pub(crate) async fn add(door: Arc<HttpDoor>, call: Call) -> Reply {
+    let mut members: Map<String, Value> = match call.value(&door).await {
+        Ok(members) => members,
+        Err(reply) => return reply,
+    };
+    let protocol = members.remove("protocol");
+    let served = protocol
+        .as_ref()
+        .and_then(Value::as_str)
+        .and_then(served_protocol);
+    let Some(protocol) = served else {
+        return bad("protocol has to name one that this node serves");
+    };
+    if members
+        .keys()
+        .any(|member| !MEMBERS.contains(&member.as_str()))
+    {
+        return bad(&format!(
+            "protocol and these are the members: {}",
+            MEMBERS.join(", ")
+        ));
+    }
+    match agent_of(members) {
+        Ok((id, record)) => {
+            let act = Act::Agent {
+                protocol,
+                id,
+                record: Some(record),
+                run_state: None,
+            };
+            self::record(&door, act).await
+        }
+        Err(detail) => bad(&detail),
+    }
+}
+
+/// The agent's id and record, checked as in a world file.
+fn agent_of(members: Map<String, Value>) -> Result<(String, Value), String> {
+    let world = json!({ "trust": { "trust_anchors": {} }, "local_agents": [members] });
+    let world = World::parse(world.to_string().as_bytes()).map_err(|fault| {
+        let path = fault.path.to_pointer();
+        let path = path.strip_prefix("/local_agents/0").unwrap_or(&path);
+        format!("{path}: {}", fault.reason)
+    })?;
+    let agent = world.agents.first().ok_or("there is no agent")?;
+    let record = serde_json::to_value(AgentRecord::of(agent)).map_err(|error| error.to_string())?;
+    Ok((agent.id.as_str().to_owned(), record))
+}
+
+/// Hosts an agent no more.
+pub(crate) async fn remove(door: Arc<HttpDoor>, call: Call) -> Reply {
+    let Some((protocol, id)) = named(&call) else {
+        return not_found();
+    };
+    match on_record(&door, protocol, &id).await {
+        Ok(Some(_)) => {
+            record(
+                &door,
+                Act::Agent {
+                    protocol,
+                    id,
+                    record: None,
+                    run_state: None,
+                },
+            )
+            .await
+        }
+        Ok(None) => not_found(),
+        Err(reply) => reply,
+    }
+}
+
+/// Suspends the participant behind an agent.
+pub(crate) async fn suspend(door: Arc<HttpDoor>, call: Call) -> Reply {
+    set_run_state(&door, named(&call), RunState::Suspended).await
+}
+
+/// Lets it run again.
+pub(crate) async fn resume(door: Arc<HttpDoor>, call: Call) -> Reply {
+    set_run_state(&door, named(&call), RunState::Running).await
+}
+
+async fn set_run_state(
+    door: &HttpDoor,
+    agent: Option<(ProtocolName, String)>,
+    state: RunState,
+) -> Reply {
+    let Some((protocol, id)) = agent else {
+        return not_found();
+    };
+    match on_record(door, protocol, &id).await {
+        Ok(Some(agent)) => {
+            let run_state = Some(state);
+            record(
+                door,
+                Act::Agent {
+                    protocol,
+                    id,
+                    record: Some(agent),
+                    run_state,
+                },
+            )
+            .await
+        }
+        Ok(None) => not_found(),
+        Err(reply) => reply,
+    }
+}
+
+async fn on_record(
+    door: &HttpDoor,
+    protocol: ProtocolName,
+    id: &str,
+) -> Result<Option<Value>, Reply> {
+    let key = agent_key(protocol, id);
+    door.read(move |office| office.row(&key)).await
+}
+
+fn named(call: &Call) -> Option<(ProtocolName, String)> {
+    Some((
+        served_protocol(call.param("protocol"))?,
+        call.param("agent").to_owned(),
+    ))
+}

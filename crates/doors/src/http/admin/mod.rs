@@ -1,0 +1,43 @@
+//! Administration of a running node: keys, agents, tokens. Each act is on record when it is answered.
+
+pub(crate) mod agents;
+pub(crate) mod keys;
+pub(crate) mod tokens;
+
+use std::sync::Arc;
+
+use chancery_core::admin::Act;
+use chancery_core::refusal::Refusal;
+use http::StatusCode;
+use serde_json::json;
+
+use super::door::{Call, HttpDoor, Reloaded, not_found};
+use super::reply::{Reply, coded_problem, json, problem};
+
+/// Puts an act on record and tells its line.
+async fn record(door: &HttpDoor, act: Act) -> Reply {
+    match door.office.act(act).await {
+        Ok(seq) => json(StatusCode::OK, &json!({ "seq": seq })),
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+fn refused(refusal: &Refusal) -> Reply {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    coded_problem(status, Some(refusal.code), &refusal.message)
+}
+
+fn bad(detail: &str) -> Reply {
+    problem(StatusCode::BAD_REQUEST, detail)
+}
+
+/// Reads the files again; a node that was started without any has nothing to read.
+pub(crate) async fn reload(door: Arc<HttpDoor>, _: Call) -> Reply {
+    let Some(reload) = &door.reload else {
+        return not_found();
+    };
+    match reload().await {
+        Reloaded::Changed(changes) => json(StatusCode::OK, &json!({ "changes": changes })),
+        Reloaded::Refused(reason) => problem(StatusCode::CONFLICT, &reason),
+    }
+}

@@ -1,0 +1,213 @@
+//! `GET /inbox/value-context/AGENT` and its `ack`: reading, waiting, acknowledging.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_core::inbox::InboxName;
+use chancery_core::line::{ProtocolName, Seq};
+use chancery_node::{InboxEntry, Office};
+use chancery_store::StoreError;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::door::{Call, HttpDoor, busy, internal, not_found};
+use super::inbox_stream;
+use super::journal::{ANSWER_BYTES, LIMIT, LIMIT_AT_MOST};
+use super::query::Query;
+use super::reply::{Reply, held, json};
+
+/// The longest wait of one request.
+const WAIT_S_AT_MOST: u64 = 60;
+/// Entries read at once.
+const PORTION: usize = 64;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+
+/// What a reader asks for.
+struct Asked {
+    name: InboxName,
+    after: Option<Seq>,
+    limit: usize,
+    wait: Duration,
+}
+
+/// Reads an inbox: a page, a page once there is one, or a stream.
+pub(crate) async fn read(door: Arc<HttpDoor>, call: Call) -> Reply {
+    let asked = asked(&call);
+    let headers = call.parts.headers;
+    match answer(&door, asked, &headers).await {
+        Ok(reply) | Err(reply) => reply,
+    }
+}
+
+async fn answer(
+    door: &Arc<HttpDoor>,
+    asked: Result<Asked, Reply>,
+    headers: &HeaderMap,
+) -> Result<Reply, Reply> {
+    let asked = asked?;
+    let name = asked.name.clone();
+    let cursor = door
+        .read(move |office| hosted_cursor(office, &name))
+        .await?
+        .ok_or_else(not_found)?;
+    let after = asked.after.unwrap_or(cursor);
+    if wants_stream(headers) {
+        let after = last_event_id(headers).unwrap_or(after);
+        return inbox_stream::stream(door, asked.name, after);
+    }
+    let mut page = page(door, &asked, after).await?;
+    if page.0.is_empty() && !asked.wait.is_zero() {
+        drop(page);
+        wait(door, &asked, after).await?;
+        page = self::page(door, &asked, after).await?;
+    }
+    Ok(render(&page.0, after, page.1))
+}
+
+fn asked(call: &Call) -> Result<Asked, Reply> {
+    let query = Query::of(&call.parts)?;
+    let limit = query
+        .number("limit")?
+        .unwrap_or(LIMIT)
+        .clamp(1, LIMIT_AT_MOST);
+    let wait = query.number("wait")?.unwrap_or(0).min(WAIT_S_AT_MOST);
+    Ok(Asked {
+        name: inbox_name(call),
+        after: query.number("after")?,
+        limit: usize::try_from(limit).unwrap_or(PORTION),
+        wait: Duration::from_secs(wait),
+    })
+}
+
+fn inbox_name(call: &Call) -> InboxName {
+    InboxName {
+        protocol: ProtocolName::ValueContext,
+        agent: call.param("agent").to_owned(),
+    }
+}
+
+/// The acknowledged cursor of an inbox; none when its agent is not hosted here.
+fn hosted_cursor(office: &Office, name: &InboxName) -> Result<Option<Seq>, StoreError> {
+    if !office.hosts(name)? {
+        return Ok(None);
+    }
+    office.inboxes().cursor(name).map(Some)
+}
+
+async fn page(
+    door: &HttpDoor,
+    asked: &Asked,
+    after: Seq,
+) -> Result<(Vec<InboxEntry>, OwnedSemaphorePermit), Reply> {
+    let (name, limit) = (asked.name.clone(), asked.limit);
+    door.read_held(move |office| entries(office, &name, after, limit))
+        .await
+}
+
+/// Entries after a line, bounded in number and in bytes; one always fits.
+pub(crate) fn entries(
+    office: &Office,
+    name: &InboxName,
+    mut after: Seq,
+    limit: usize,
+) -> Result<Vec<InboxEntry>, StoreError> {
+    let mut entries = Vec::new();
+    let mut bytes = 0;
+    while entries.len() < limit {
+        let portion = office
+            .inboxes()
+            .read(name, after, PORTION.min(limit - entries.len()))?;
+        let Some(last) = portion.last() else { break };
+        after = last.seq;
+        for entry in portion {
+            bytes += entry.line.len();
+            if bytes > ANSWER_BYTES && !entries.is_empty() {
+                return Ok(entries);
+            }
+            entries.push(entry);
+        }
+    }
+    Ok(entries)
+}
+
+/// Waits for an entry, for the time the reader gave, or for the door to close.
+async fn wait(door: &HttpDoor, asked: &Asked, after: Seq) -> Result<(), Reply> {
+    let Ok(_place) = door.watchers.try_acquire() else {
+        return Err(busy());
+    };
+    tokio::select! {
+        woken = door.office.inboxes().wait(&asked.name, after) => woken.map_err(|error| {
+            tracing::error!(%error, "an inbox cannot be read");
+            internal()
+        }),
+        () = tokio::time::sleep(asked.wait) => Ok(()),
+        () = door.stopped() => Ok(()),
+    }
+}
+
+fn render(entries: &[InboxEntry], after: Seq, place: OwnedSemaphorePermit) -> Reply {
+    let mut body = Vec::with_capacity(
+        64 + entries
+            .iter()
+            .map(|entry| entry.line.len() + 32)
+            .sum::<usize>(),
+    );
+    body.extend_from_slice(b"{\"entries\":[");
+    for (number, entry) in entries.iter().enumerate() {
+        if number > 0 {
+            body.push(b',');
+        }
+        write_entry(entry, &mut body);
+    }
+    let next = entries.last().map_or(after, |entry| entry.seq);
+    body.extend_from_slice(format!("],\"next\":{next}}}").as_bytes());
+    held(JSON, body, place)
+}
+
+/// An entry: the line with its number in front. The line is an object, so its first byte is the brace.
+pub(crate) fn write_entry(entry: &InboxEntry, into: &mut Vec<u8>) {
+    into.extend_from_slice(format!("{{\"seq\":{},", entry.seq).as_bytes());
+    into.extend_from_slice(entry.line.get(1..).unwrap_or_default());
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|range| {
+        let essence = range.split(';').next().unwrap_or_default().trim();
+        essence.eq_ignore_ascii_case("text/event-stream")
+    })
+}
+
+fn last_event_id(headers: &HeaderMap) -> Option<Seq> {
+    headers.get("last-event-id")?.to_str().ok()?.parse().ok()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Acknowledgement {
+    through: Seq,
+}
+
+/// Moves the durable cursor.
+pub(crate) async fn acknowledge(door: Arc<HttpDoor>, call: Call) -> Reply {
+    let name = inbox_name(&call);
+    let through = match call.value::<Acknowledgement>(&door).await {
+        Ok(acknowledgement) => acknowledgement.through,
+        Err(reply) => return reply,
+    };
+    let moved = door.read(move |office| match office.hosts(&name)? {
+        true => office.inboxes().acknowledge(&name, through).map(Some),
+        false => Ok(None),
+    });
+    match moved.await {
+        Ok(Some(cursor)) => json(StatusCode::OK, &serde_json::json!({ "through": cursor })),
+        Ok(None) => not_found(),
+        Err(reply) => reply,
+    }
+}

@@ -1,0 +1,36 @@
+//! The HTTP door: one listener, one table of paths, each with its rule.
+#![allow(
+    clippy::result_large_err,
+    reason = "an error here is an early answer, made once and moved once"
+)]
+
+mod access;
+mod admin;
+mod body;
+mod connection;
+mod connections;
+mod door;
+mod failures;
+mod guard;
+mod inbox;
+mod inbox_stream;
+mod journal;
+mod limits;
+mod messages;
+mod operations;
+mod query;
+mod reply;
+mod router;
+mod send;
+mod server;
+mod state;
+mod table;
+mod tls;
+mod value_context;
+
+pub use access::{Need, Rule, is_scope};
+pub use door::{Reload, Reloaded};
+pub use limits::HttpLimits;
+pub use server::{Listening, ServeError, ServeOptions, Server, serve};
+pub use table::{Route, routes};
+pub use tls::{TlsError, TlsIdentity};

@@ -1,0 +1,142 @@
+//! Operations: health, readiness, figures, and the clock of `dev`.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
+
+use chancery_core::time::parse_value_context;
+use http::{HeaderValue, StatusCode};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use serde::Deserialize;
+
+use super::door::{Call, HttpDoor, not_found};
+use super::reply::{Reply, empty, json, problem, reply};
+
+const PROMETHEUS: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// Tells that the process answers, and nothing else (VX-HTTP-7).
+pub(crate) async fn health(_: Arc<HttpDoor>, _: Call) -> Reply {
+    json(StatusCode::OK, &serde_json::json!({ "status": "ok" }))
+}
+
+/// Tells whether envelopes are taken.
+pub(crate) async fn ready(door: Arc<HttpDoor>, _: Call) -> Reply {
+    if door.office.gate().has_failed() {
+        return problem(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the log or the rows failed; the node stops",
+        );
+    }
+    if door.office.gate().store().lag() >= door.office.gate().limits().index_lag_entries {
+        return problem(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the index is too far behind the log",
+        );
+    }
+    json(StatusCode::OK, &serde_json::json!({ "status": "ready" }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetClock {
+    now: String,
+}
+
+/// Sets a fixed clock; where the clock runs by itself the path does not exist.
+pub(crate) async fn set_clock(door: Arc<HttpDoor>, call: Call) -> Reply {
+    if !door.office.gate().clock().is_fixed() {
+        return not_found();
+    }
+    let asked: SetClock = match call.value(&door).await {
+        Ok(asked) => asked,
+        Err(reply) => return reply,
+    };
+    match parse_value_context(&asked.now) {
+        Ok(now) if door.office.gate().clock().set(now) => empty(StatusCode::NO_CONTENT),
+        Ok(_) => not_found(),
+        Err(_) => problem(
+            StatusCode::BAD_REQUEST,
+            "now has to be a UTC timestamp ending in Z",
+        ),
+    }
+}
+
+/// Figures for Prometheus, and how near each bound is (CH-LIM-1).
+pub(crate) async fn metrics(door: Arc<HttpDoor>, _: Call) -> Reply {
+    let mut text = recorder().map(PrometheusHandle::render).unwrap_or_default();
+    text.push_str("# TYPE chancery_bound_used gauge\n# TYPE chancery_bound_limit gauge\n");
+    for (bound, used, limit) in bounds(&door) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "chancery_bound_used{{bound=\"{bound}\"}} {used}");
+        let _ = writeln!(text, "chancery_bound_limit{{bound=\"{bound}\"}} {limit}");
+    }
+    let gate = door.office.gate();
+    let _ = writeln!(
+        text,
+        "# TYPE chancery_log_lines gauge\nchancery_log_lines {}",
+        gate.store().head().seq
+    );
+    let _ = writeln!(
+        text,
+        "# TYPE chancery_row_cache_bytes gauge\nchancery_row_cache_bytes {}",
+        gate.store().cache_bytes()
+    );
+    let _ = writeln!(
+        text,
+        "# TYPE chancery_outbox gauge\nchancery_outbox {}",
+        door.office.outbox_len()
+    );
+    let _ = writeln!(
+        text,
+        "# TYPE chancery_timers gauge\nchancery_timers {}",
+        door.office.timers_len()
+    );
+    reply(StatusCode::OK, PROMETHEUS, text)
+}
+
+fn bounds(door: &HttpDoor) -> Vec<(&'static str, u64, u64)> {
+    let gate = door.office.gate();
+    let limits = gate.limits();
+    let taken = |limit: usize, free: usize| (limit.saturating_sub(free) as u64, limit as u64);
+    let requests = taken(limits.requests, gate.free_permits());
+    let reads = taken(door.limits.reads, door.reads.available_permits());
+    let watchers = taken(door.limits.watchers, door.watchers.available_permits());
+    let (body_bytes, all_body_bytes) = door.bodies.used();
+    vec![
+        ("requests", requests.0, requests.1),
+        (
+            "index_lag_entries",
+            gate.store().lag(),
+            limits.index_lag_entries,
+        ),
+        (
+            "window_records",
+            gate.store().window_len() as u64,
+            door.office.soft_limits().window_records as u64,
+        ),
+        (
+            "connections",
+            door.connections.len() as u64,
+            door.limits.connections as u64,
+        ),
+        ("reads", reads.0, reads.1),
+        ("watchers", watchers.0, watchers.1),
+        ("body_bytes", body_bytes as u64, all_body_bytes as u64),
+        (
+            "failure_addresses",
+            door.failures.len() as u64,
+            door.limits.failure_addresses as u64,
+        ),
+    ]
+}
+
+/// The process's recorder, set up once. None when the program set up another one.
+pub(crate) fn recorder() -> Option<&'static PrometheusHandle> {
+    static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+    let set_up = || {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        metrics::set_global_recorder(recorder).ok().map(|()| handle)
+    };
+    RECORDER.get_or_init(set_up).as_ref()
+}

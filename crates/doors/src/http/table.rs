@@ -1,0 +1,107 @@
+//! The table of paths: the router, the tests and every description of this door are made from it.
+//!
+//! A path cannot be without a rule: there is no other way to add one.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use chancery_core::line::ProtocolName;
+use http::Method;
+
+use super::access::{Need, Rule};
+use super::door::{Call, HttpDoor};
+use super::reply::Reply;
+use super::{admin, inbox, journal, messages, operations, send, state};
+
+/// The answer to a call, on its way.
+type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
+/// What answers a call.
+pub(crate) type Handler = fn(Arc<HttpDoor>, Call) -> Answering;
+
+/// A path with a method, its rule, and what answers.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The path; `{name}` stands for one percent-encoded segment.
+    pub path: &'static str,
+    /// Who may use it.
+    pub rule: Rule,
+    /// What it does, in a few words.
+    pub what: &'static str,
+    pub(crate) handler: Handler,
+}
+
+/// The path that value-context messages come in by.
+pub(crate) const MESSAGES: &str = "/.well-known/vcp/messages";
+
+macro_rules! route {
+    ($method:ident $path:expr, $rule:expr, $handler:path, $what:literal) => {
+        Route {
+            method: Method::$method,
+            path: $path,
+            rule: $rule,
+            what: $what,
+            handler: |door, call| Box::pin($handler(door, call)),
+        }
+    };
+}
+
+static ROUTES: [Route; 24] = {
+    const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
+    const ADMIN: Rule = Rule::Token(Need::Admin);
+    const READ_INBOX: Rule = Rule::Token(Need::ReadInbox);
+    const READ_LOG: Rule = Rule::Token(Need::ReadLog);
+    [
+        route!(POST MESSAGES, VX, messages::call, "takes in one value-context envelope"),
+        route!(POST "/send/value-context", Rule::Token(Need::Send), send::call, "sends as a hosted agent"),
+        route!(GET "/inbox/value-context/{agent}", READ_INBOX, inbox::read, "reads an inbox"),
+        route!(POST "/inbox/value-context/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves an inbox's cursor"),
+        route!(GET "/state/value-context/{agent}", Rule::Token(Need::ReadState), state::read, "tells an agent's state"),
+        route!(GET "/log", READ_LOG, journal::list, "reads the journal as JSON lines"),
+        route!(GET "/log/{seq}", READ_LOG, journal::show, "reads one line of the journal"),
+        route!(GET "/admin/keys", ADMIN, admin::keys::list, "lists keys"),
+        route!(POST "/admin/keys", ADMIN, admin::keys::add, "puts a key on record"),
+        route!(POST "/admin/keys/state", ADMIN, admin::keys::set_state, "moves a key to another state"),
+        route!(GET "/admin/agents", ADMIN, admin::agents::list, "lists hosted agents"),
+        route!(POST "/admin/agents", ADMIN, admin::agents::add, "hosts an agent, or changes it"),
+        route!(GET "/admin/agents/{protocol}/{agent}", ADMIN, admin::agents::show, "tells an agent's record"),
+        route!(DELETE "/admin/agents/{protocol}/{agent}", ADMIN, admin::agents::remove, "hosts an agent no more"),
+        route!(POST "/admin/agents/{protocol}/{agent}/suspend", ADMIN, admin::agents::suspend, "suspends a participant"),
+        route!(POST "/admin/agents/{protocol}/{agent}/resume", ADMIN, admin::agents::resume, "lets it run again"),
+        route!(GET "/admin/tokens", ADMIN, admin::tokens::list, "lists tokens, never their texts"),
+        route!(POST "/admin/tokens", ADMIN, admin::tokens::issue, "issues a token and shows it once"),
+        route!(DELETE "/admin/tokens/{id}", ADMIN, admin::tokens::revoke, "revokes a token"),
+        route!(POST "/admin/reload", ADMIN, admin::reload, "reads the files again"),
+        route!(POST "/dev/clock", Rule::DevOnly, operations::set_clock, "sets a fixed clock"),
+        route!(GET "/healthz", Rule::Public, operations::health, "tells that the process answers"),
+        route!(GET "/readyz", Rule::Public, operations::ready, "tells whether envelopes are taken"),
+        route!(GET "/metrics", Rule::Token(Need::ReadMetrics), operations::metrics, "tells figures for Prometheus"),
+    ]
+};
+
+/// Every path of this door.
+pub fn routes() -> &'static [Route] {
+    &ROUTES
+}
+
+impl Route {
+    /// The same path with its parameters filled in, percent-encoded.
+    pub fn filled(&self, value: impl Fn(&str) -> String) -> String {
+        let segments = self.path.split('/').map(|segment| {
+            match segment
+                .strip_prefix('{')
+                .and_then(|segment| segment.strip_suffix('}'))
+            {
+                Some(name) => percent_encoding::utf8_percent_encode(
+                    &value(name),
+                    percent_encoding::NON_ALPHANUMERIC,
+                )
+                .to_string(),
+                None => segment.to_owned(),
+            }
+        });
+        segments.collect::<Vec<_>>().join("/")
+    }
+}

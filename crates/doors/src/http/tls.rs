@@ -1,0 +1,59 @@
+//! TLS: rustls with aws-lc-rs, 1.2 or later, HTTP/2 and HTTP/1.1 by ALPN (VX-HTTP-5).
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+/// A certificate chain and its key, as PEM texts.
+#[derive(Clone)]
+pub struct TlsIdentity {
+    /// The chain, the node's own certificate first.
+    pub certificates_pem: Vec<u8>,
+    /// The secret key.
+    pub key_pem: Vec<u8>,
+}
+
+impl std::fmt::Debug for TlsIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsIdentity(..)")
+    }
+}
+
+/// Why an identity cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The certificates cannot be read.
+    #[error("the TLS certificates cannot be read: {0}")]
+    Certificates(String),
+    /// The key cannot be read.
+    #[error("the TLS key cannot be read: it has to be one PEM private key")]
+    Key,
+    /// They do not fit together, or cannot be used.
+    #[error("TLS cannot be set up: {0}")]
+    Setup(#[from] rustls::Error),
+}
+
+/// An acceptor with this identity.
+pub(crate) fn acceptor(identity: &TlsIdentity) -> Result<TlsAcceptor, TlsError> {
+    let unreadable =
+        |error: rustls::pki_types::pem::Error| TlsError::Certificates(error.to_string());
+    let certificates = CertificateDer::pem_slice_iter(&identity.certificates_pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(unreadable)?;
+    if certificates.is_empty() {
+        return Err(TlsError::Certificates(
+            "there is none in the file".to_owned(),
+        ));
+    }
+    let key = PrivateKeyDer::from_pem_slice(&identity.key_pem).map_err(|_| TlsError::Key)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

@@ -1,0 +1,12 @@
+//! The ways in: HTTP, and later WebSocket, A2A, MCP, NATS and the console.
+//!
+//! Guarantees: every path has a rule that says who may use it; everything a remote can fill has a bound, and at the
+//! bound it is told to try again; an answer is given only after the node gave it.
+//!
+//! Refuses to: listen beyond this machine without TLS unless that is said explicitly, follow a redirect, send
+//! plain HTTP to another machine, and decide anything: rules are the node's business.
+
+mod carrier;
+pub mod http;
+
+pub use carrier::{CarrierError, HttpCarrier};

@@ -1,0 +1,13 @@
+//! The HTTP door from outside: a real listener, a real client, raw sockets where a client would not misbehave.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+
+mod administration;
+mod bounds;
+mod deliveries;
+mod inboxes;
+mod paths_and_rules;
+mod refusals;
+mod request_vectors;
+mod sending;
+mod serving;
+mod support;
