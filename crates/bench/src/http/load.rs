@@ -1,0 +1,286 @@
+//! The load generator: a process of its own, plain sockets, prebuilt requests, every answer checked.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::helper::tell;
+use crate::measure::Latencies;
+
+/// The most bytes that an answer has.
+const ANSWER_BYTES: usize = 4_096;
+
+/// What the load generator is asked.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// Connect so many times to a server; its number is the order of these questions.
+    Connect { to: SocketAddr, connections: usize },
+    /// All connections of a server at full speed.
+    Load { side: usize, millis: u64 },
+    /// So many requests over one connection, one at a time.
+    Idle { side: usize, requests: usize },
+    /// The percentiles of everything under load, or of the idle requests.
+    Percentiles { side: usize, idle: bool },
+}
+
+/// What it answers.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub(crate) answers: u64,
+    pub(crate) elapsed_ns: u64,
+    pub(crate) p50_ms: Option<f64>,
+    pub(crate) p99_ms: Option<f64>,
+    pub(crate) p999_ms: Option<f64>,
+}
+
+/// One request and the answer it must get.
+struct Request {
+    bytes: Box<[u8]>,
+    answer: Box<[u8]>,
+}
+
+/// Requests as a file: of each the lengths, then the bytes of request and answer.
+pub(crate) fn write_request(out: &mut Vec<u8>, request: &[u8], answer: &[u8]) {
+    for part in [request, answer] {
+        out.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        out.extend_from_slice(part);
+    }
+}
+
+fn read_requests(file: &Path) -> Result<Vec<Request>> {
+    let bytes = std::fs::read(file)?;
+    let mut rest = bytes.as_slice();
+    let mut requests = Vec::new();
+    while !rest.is_empty() {
+        let mut part = || -> Result<Box<[u8]>> {
+            let (len, after) = rest.split_first_chunk::<8>().context("a request is cut")?;
+            let len = usize::try_from(u64::from_be_bytes(*len))?;
+            ensure!(len <= after.len(), "a request is cut");
+            let (part, after) = after.split_at(len);
+            rest = after;
+            Ok(part.into())
+        };
+        requests.push(Request {
+            bytes: part()?,
+            answer: part()?,
+        });
+    }
+    Ok(requests)
+}
+
+/// One server under load.
+struct Side {
+    connections: Vec<TcpStream>,
+    /// The next request: none is sent twice.
+    next: Arc<AtomicUsize>,
+    under_load: Latencies,
+    idle: Latencies,
+}
+
+/// The helper: answers questions from its input until that ends.
+pub(crate) fn help(requests: &Path) -> Result<()> {
+    let requests = Arc::new(read_requests(requests)?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut sides = Vec::new();
+    for line in std::io::stdin().lines() {
+        let ask: Ask = serde_json::from_str(&line?)?;
+        tell(&runtime.block_on(answer(ask, &mut sides, &requests))?)?;
+    }
+    Ok(())
+}
+
+async fn answer(ask: Ask, sides: &mut Vec<Side>, requests: &Arc<Vec<Request>>) -> Result<Told> {
+    match ask {
+        Ask::Connect { to, connections } => {
+            sides.push(Side::connect(to, connections).await?);
+            Ok(Told::default())
+        }
+        Ask::Load { side: n, millis } => {
+            side(sides, n)?
+                .load(requests, Duration::from_millis(millis))
+                .await
+        }
+        Ask::Idle {
+            side: n,
+            requests: count,
+        } => side(sides, n)?.idle(requests, count).await,
+        Ask::Percentiles { side: n, idle } => {
+            let side = side(sides, n)?;
+            let times = if idle {
+                &mut side.idle
+            } else {
+                &mut side.under_load
+            };
+            Ok(Told {
+                p50_ms: times.percentile_ms(0.5),
+                p99_ms: times.percentile_ms(0.99),
+                p999_ms: times.percentile_ms(0.999),
+                ..Told::default()
+            })
+        }
+    }
+}
+
+fn side(sides: &mut [Side], number: usize) -> Result<&mut Side> {
+    sides.get_mut(number).context("no such server")
+}
+
+impl Side {
+    async fn connect(to: SocketAddr, connections: usize) -> Result<Self> {
+        let mut open = Vec::with_capacity(connections);
+        for _ in 0..connections {
+            let stream = TcpStream::connect(to).await?;
+            stream.set_nodelay(true)?;
+            open.push(stream);
+        }
+        Ok(Self {
+            connections: open,
+            next: Arc::default(),
+            under_load: Latencies::default(),
+            idle: Latencies::default(),
+        })
+    }
+
+    async fn load(&mut self, requests: &Arc<Vec<Request>>, span: Duration) -> Result<Told> {
+        let start = Instant::now();
+        let until = start + span;
+        let tasks: Vec<_> = self
+            .connections
+            .drain(..)
+            .map(|stream| {
+                let (requests, next) = (requests.clone(), self.next.clone());
+                tokio::spawn(async move { drive(stream, &requests, &next, until).await })
+            })
+            .collect();
+        let mut answers = 0;
+        for task in tasks {
+            let (stream, times) = task.await??;
+            answers += times.len() as u64;
+            times.into_iter().for_each(|took| self.under_load.add(took));
+            self.connections.push(stream);
+        }
+        told(answers, start)
+    }
+
+    async fn idle(&mut self, requests: &Arc<Vec<Request>>, count: usize) -> Result<Told> {
+        let start = Instant::now();
+        let stream = self.connections.first_mut().context("no connection")?;
+        let mut buffer = Vec::with_capacity(ANSWER_BYTES);
+        for _ in 0..count {
+            let n = self.next.fetch_add(1, Ordering::Relaxed);
+            let request = requests.get(n).context("there are not enough requests")?;
+            let sent = Instant::now();
+            exchange(stream, request, &mut buffer).await?;
+            self.idle.add(sent.elapsed());
+        }
+        told(count as u64, start)
+    }
+}
+
+fn told(answers: u64, start: Instant) -> Result<Told> {
+    Ok(Told {
+        answers,
+        elapsed_ns: u64::try_from(start.elapsed().as_nanos())?,
+        ..Told::default()
+    })
+}
+
+/// One connection at full speed until the time is over or no request is left.
+async fn drive(
+    mut stream: TcpStream,
+    requests: &[Request],
+    next: &AtomicUsize,
+    until: Instant,
+) -> Result<(TcpStream, Vec<Duration>)> {
+    let mut times = Vec::new();
+    let mut buffer = Vec::with_capacity(ANSWER_BYTES);
+    let mut sent = Instant::now();
+    while sent < until {
+        let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) else {
+            break;
+        };
+        exchange(&mut stream, request, &mut buffer).await?;
+        let now = Instant::now();
+        times.push(now - sent);
+        sent = now;
+    }
+    Ok((stream, times))
+}
+
+async fn exchange(stream: &mut TcpStream, request: &Request, buffer: &mut Vec<u8>) -> Result<()> {
+    stream.write_all(&request.bytes).await?;
+    buffer.clear();
+    loop {
+        let read = stream.read_buf(buffer).await?;
+        ensure!(read > 0, "the server hung up");
+        ensure!(buffer.len() <= ANSWER_BYTES, "an answer is too long");
+        if let Some(body) = body(buffer)? {
+            if body == &*request.answer {
+                return Ok(());
+            }
+            bail!("an answer is wrong: {}", String::from_utf8_lossy(body));
+        }
+    }
+}
+
+/// The body of an answer with status 200, once it is whole.
+fn body(answer: &[u8]) -> Result<Option<&[u8]>> {
+    let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let (head, body) = (&answer[..end], &answer[end + 4..]);
+    ensure!(
+        head.starts_with(b"HTTP/1.1 200 "),
+        "an answer is not 200: {}",
+        String::from_utf8_lossy(answer)
+    );
+    let length = std::str::from_utf8(head)?.split("\r\n").find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim())
+    });
+    let length: usize = length.context("an answer without a length")?.parse()?;
+    ensure!(body.len() <= length, "an answer is longer than it says");
+    Ok((body.len() == length).then_some(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_whole_when_its_length_is_there_and_must_be_200() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nx: y\r\n\r\nabc";
+        assert_eq!(body(answer).unwrap(), Some(&b"abc"[..]));
+        assert_eq!(body(&answer[..answer.len() - 1]).unwrap(), None);
+        assert_eq!(body(b"HTTP/1.1 200 OK\r\nContent-").unwrap(), None);
+        assert!(body(b"HTTP/1.1 200 OK\r\n\r\nabc").is_err());
+        assert!(body(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn requests_come_back_from_their_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut bytes = Vec::new();
+        write_request(&mut bytes, b"question", b"answer");
+        write_request(&mut bytes, b"", b"x");
+        std::fs::write(file.path(), &bytes).unwrap();
+        let requests = read_requests(file.path()).unwrap();
+        assert_eq!(requests.len(), 2);
+        assert_eq!(
+            (&*requests[0].bytes, &*requests[0].answer),
+            (&b"question"[..], &b"answer"[..])
+        );
+        std::fs::write(file.path(), &bytes[..bytes.len() - 1]).unwrap();
+        assert!(read_requests(file.path()).is_err());
+    }
+}

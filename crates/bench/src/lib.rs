@@ -1,0 +1,113 @@
+//! Benchmarks of this build against the raw limits of the machine, in the same run (CH-BEN-1).
+//!
+//! Guarantees: both sides do the same work on the same bytes and take turns, so that what disturbs the machine
+//! disturbs both; every answer is checked; the functions measured are those the program runs.
+//!
+//! Refuses to: judge. A figure is printed, never asserted.
+
+mod helper;
+mod host;
+mod http;
+mod measure;
+mod memory;
+mod node;
+mod pipeline;
+mod replay;
+mod report;
+mod store;
+mod traffic;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use chancery_core::time::Time;
+use chancery_node::Clock;
+
+pub use report::Report;
+
+/// The machine's time.
+fn now() -> Time {
+    Clock::System.now()
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bench {
+    /// From bytes to a decision on one core, no disk.
+    Pipeline,
+    /// Batches of lines made durable.
+    StoreAppend,
+    /// The same for long, with the index written behind.
+    StoreSustained,
+    /// A log replayed with signatures on every core.
+    Replay,
+    /// Durable answers over HTTP, many connections and one at a time.
+    Http,
+    /// What a million duplicate records and a node on a million lines take.
+    Memory,
+    /// All of them as short as they can be: that they run, not how fast.
+    Quick,
+}
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// For about how long.
+    pub duration: Duration,
+    /// Where files are put: the file system that is measured.
+    pub dir: PathBuf,
+    /// How long the log is that `replay` and `memory` go over; none for their own sizes.
+    pub lines: Option<usize>,
+    /// The arguments that lead this program to [`helper`].
+    pub lead: Vec<String>,
+}
+
+/// Measures.
+pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
+    let Options {
+        duration,
+        dir,
+        lines,
+        lead,
+    } = options;
+    match bench {
+        Bench::Pipeline => Ok(vec![pipeline::run(*duration)?]),
+        Bench::StoreAppend => Ok(vec![store::append(dir, *duration)?]),
+        Bench::StoreSustained => Ok(vec![store::sustained(dir, *duration)?]),
+        Bench::Replay => Ok(vec![replay::run(lines.unwrap_or(50_000), *duration)?]),
+        Bench::Http => http::run(dir, lead, *duration),
+        Bench::Memory => memory::run(dir, lead, lines.unwrap_or(1_000_000)),
+        Bench::Quick => quick(options),
+    }
+}
+
+fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
+    let options = Options {
+        duration: Duration::from_millis(200),
+        lines: Some(2_000),
+        ..options.clone()
+    };
+    let mut reports = Vec::new();
+    for bench in [
+        Bench::Pipeline,
+        Bench::StoreAppend,
+        Bench::StoreSustained,
+        Bench::Replay,
+        Bench::Http,
+        Bench::Memory,
+    ] {
+        reports.extend(run(bench, &options)?);
+    }
+    Ok(reports)
+}
+
+/// What this program does when a benchmark has started it once more: `args` are those behind [`Options::lead`].
+pub fn helper(args: &[String]) -> anyhow::Result<()> {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        ["load", requests] => http::help(requests.as_ref()),
+        ["records", count] => memory::help_records(count.parse()?),
+        ["start", data] => memory::help_start(data.as_ref()),
+        _ => anyhow::bail!("this is for benchmarks to call"),
+    }
+}

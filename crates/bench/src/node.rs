@@ -1,0 +1,33 @@
+//! A node as the program starts it, for benchmarks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Result;
+use chancery_doors::http::{ServeOptions, Server, serve};
+use chancery_node::suite::Chancery;
+use chancery_node::{
+    Clock, Entropy, GateLimits, NoCarrier, Node, Office, Options, SideLogs, SoftLimits, Vault,
+};
+use chancery_store::Embedded;
+
+/// Starts a node over a recovered store, with the limits the program has by default.
+pub(crate) fn start_node(store: Arc<Embedded>) -> Result<Office> {
+    Ok(Node::start(Options {
+        suite: Arc::new(Chancery::default()),
+        store,
+        vault: Arc::new(Vault::new()),
+        clock: Clock::System,
+        entropy: Entropy::System,
+        gate_limits: GateLimits::default(),
+        soft_limits: SoftLimits::default(),
+        carrier: Arc::new(NoCarrier),
+        side_logs: SideLogs::default(),
+    })?)
+}
+
+/// Opens the HTTP door of a node on a free port of this machine.
+pub(crate) fn serve_node(office: Arc<Office>) -> Result<Server> {
+    let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    Ok(serve(office, ServeOptions::new(local))?)
+}
