@@ -1,0 +1,205 @@
+//! The command line. A command that is not built does not exist.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::commands::agent::AgentCommand;
+use crate::commands::bench::BenchCommand;
+use crate::commands::canon::CanonArgs;
+use crate::commands::completions::CompletionsArgs;
+use crate::commands::config::ConfigCommand;
+use crate::commands::conform::ConformArgs;
+use crate::commands::demo::DemoArgs;
+use crate::commands::init::InitArgs;
+use crate::commands::key::KeyCommand;
+use crate::commands::log::LogCommand;
+use crate::commands::man::ManArgs;
+use crate::commands::send::SendArgs;
+use crate::commands::serve::ServeArgs;
+use crate::commands::token::TokenCommand;
+
+/// Seals, records and dispatches the messages of AI agents, and settles what they dispute
+#[derive(Debug, Parser)]
+#[command(name = "chancery", version, arg_required_else_help = true)]
+#[command(max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    /// The configuration file [default: ./chancery.toml]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "CHANCERY_CONFIG",
+        hide_env = true
+    )]
+    pub config: Option<PathBuf>,
+    /// Write for machines: JSON instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Play a story on a node of its own: needs nothing, leaves nothing
+    #[command(
+        after_help = "Example:\n  chancery demo --keep demo-node && chancery log show demo-node/chancery-data"
+    )]
+    Demo(DemoArgs),
+    /// Write a configuration, a node key and an admin token
+    #[command(after_help = "Example:\n  chancery init my-node && cd my-node")]
+    Init(InitArgs),
+    /// Run a node
+    #[command(
+        after_help = "Example:\n  chancery serve --listen 127.0.0.1:8700 --data chancery-data"
+    )]
+    Serve(ServeArgs),
+    /// Send an envelope to a node, signed where a key is given
+    #[command(
+        after_help = "Example:\n  chancery send value-context share.json --key living-room.key"
+    )]
+    Send(SendArgs),
+    /// Show, check and explain the configuration
+    #[command(subcommand, after_help = "Example:\n  chancery config show")]
+    Config(ConfigCommand),
+    /// Make keys, and change those a node has on record
+    #[command(
+        subcommand,
+        after_help = "Example:\n  chancery key new parent.key --agent agent://home.local/parent"
+    )]
+    Key(KeyCommand),
+    /// Host, suspend, resume and remove agents
+    #[command(subcommand, after_help = "Example:\n  chancery agent list")]
+    Agent(AgentCommand),
+    /// Issue, list and revoke bearer tokens
+    #[command(
+        subcommand,
+        after_help = "Example:\n  chancery token new monitor --scope read:log"
+    )]
+    Token(TokenCommand),
+    /// Show, export, verify, replay and explain a log
+    #[command(
+        subcommand,
+        after_help = "Example:\n  chancery log verify chancery-data"
+    )]
+    Log(LogCommand),
+    /// Canonical JSON bytes of a file
+    #[command(after_help = "Example:\n  chancery canon --dialect rfc8785 message.json | sha256sum")]
+    Canon(CanonArgs),
+    /// Run test vectors against this build
+    #[command(
+        after_help = "Example:\n  chancery conform --vectors vectors --only canonicalization,uuid7"
+    )]
+    Conform(ConformArgs),
+    /// Measure this build against the raw limits of the machine
+    #[command(
+        subcommand,
+        after_help = "Example:\n  chancery bench http --protocol value-context --seconds 10 --json"
+    )]
+    Bench(BenchCommand),
+    /// Completions for a shell
+    #[command(
+        after_help = "Example:\n  chancery completions bash > /etc/bash_completion.d/chancery"
+    )]
+    Completions(CompletionsArgs),
+    /// Manual pages
+    #[command(after_help = "Example:\n  chancery man | man -l -")]
+    Man(ManArgs),
+}
+
+/// The groups of `chancery --help`, each command in one.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Running", &["demo", "init", "serve", "send", "config"]),
+    ("People and keys", &["agent", "key", "token"]),
+    ("Log", &["log"]),
+    (
+        "Tools",
+        &["canon", "conform", "bench", "completions", "man"],
+    ),
+];
+
+/// The whole command line, with its commands in groups: one line each, so that they fit one screen.
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let groups = grouped(&command);
+    command
+        .help_template("{about}\n\n{usage-heading} {usage}{after-help}\n")
+        .after_help(groups)
+}
+
+fn grouped(command: &clap::Command) -> String {
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        for (index, name) in names.iter().enumerate() {
+            let title = if index == 0 { title } else { "" };
+            let about = command
+                .find_subcommand(name)
+                .and_then(clap::Command::get_about)
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            text.push_str(&format!("{title:<16} {name:<12} {about}\n"));
+        }
+    }
+    text.push_str(
+        "\nEvery command has --help with an example and takes\n  \
+         --config <FILE>  the configuration file [default: ./chancery.toml]\n  \
+         --json           JSON instead of text, for machines",
+    );
+    text
+}
+
+/// Reads the command line of this process.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    let matches = command().try_get_matches()?;
+    Cli::from_arg_matches(&matches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        // CH-CLI-1
+        let grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
+        let mut built: Vec<String> = command()
+            .get_subcommands()
+            .map(|sub| sub.get_name().to_owned())
+            .collect();
+        let mut sorted: Vec<String> = grouped.iter().map(ToString::to_string).collect();
+        built.sort();
+        sorted.sort();
+        assert_eq!(sorted, built);
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        // CH-CLI-1
+        fn check(command: &clap::Command, path: &str) {
+            let example = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(
+                example.contains("Example:\n  ") && example.contains("chancery "),
+                "{path} has no example"
+            );
+            for sub in command.get_subcommands() {
+                check(sub, &format!("{path} {}", sub.get_name()));
+            }
+        }
+        for sub in command().get_subcommands() {
+            check(sub, sub.get_name());
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `chancery config`: what is in force and where it was set.
+
+use std::io::Write as _;
+
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::config::{Config, Flags, Sources, reference_page};
+use crate::exit::{Exit, Outcome};
+use crate::terminal::Terminal;
+
+/// The commands of `config`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Every key with its value and where it was set
+    #[command(after_help = "Example:\n  CHANCERY_LISTEN=127.0.0.1:0 chancery config show")]
+    Show(ShowArgs),
+    /// Whether a node would start with it
+    #[command(after_help = "Example:\n  chancery config check --config node/chancery.toml")]
+    Check(CheckArgs),
+    /// The reference of all keys, as Markdown
+    #[command(after_help = "Example:\n  chancery config reference > configuration.md")]
+    Reference,
+}
+
+/// What `config show` is asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// What `config check` is asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Runs a command of `config`.
+pub(crate) fn run(
+    command: ConfigCommand,
+    sources: &dyn Fn(Flags) -> Sources,
+    terminal: &mut Terminal,
+) -> Outcome {
+    match command {
+        ConfigCommand::Show(args) => show(&sources(args.flags), terminal),
+        ConfigCommand::Check(args) => check(&sources(args.flags), terminal),
+        ConfigCommand::Reference => {
+            terminal.out.write_all(reference_page().as_bytes())?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn show(sources: &Sources, terminal: &mut Terminal) -> Outcome {
+    let settings = sources.settings()?;
+    if terminal.json {
+        let keys: serde_json::Map<String, serde_json::Value> = settings
+            .iter()
+            .map(|setting| {
+                let entry = json!({"value": setting.json(), "from": setting.place()});
+                (setting.key.name.to_owned(), entry)
+            })
+            .collect();
+        terminal.json_line(&keys)?;
+        return Ok(Exit::Done);
+    }
+    for setting in settings.iter() {
+        let place = terminal.dim(&format!("# {}", setting.place()));
+        writeln!(terminal.out, "{:<58} {place}", setting.to_string())?;
+    }
+    Ok(Exit::Done)
+}
+
+fn check(sources: &Sources, terminal: &mut Terminal) -> Outcome {
+    Config::load(sources)?.check_files()?;
+    if terminal.json {
+        terminal.json_line(&json!({"ok": true}))?;
+    } else {
+        writeln!(terminal.out, "the configuration is sound")?;
+    }
+    Ok(Exit::Done)
+}

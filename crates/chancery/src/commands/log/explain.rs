@@ -1,0 +1,275 @@
+//! `chancery log explain`: in words, which checks an envelope passed or failed and what it changed.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use chancery_core::line::{Line, Origin, ProtocolName, Seq};
+use chancery_journal::Units;
+use chancery_journal::line::read;
+use serde_json::{Value, json};
+
+use super::{SourcesOf, Which, render};
+use crate::exit::{Exit, Failed, Failure, Outcome};
+use crate::log::{Lines, LogFile, Note, Summary, message_id, notes_about};
+use crate::terminal::{Progress, Terminal};
+
+/// What `log explain` is asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The identifier of an envelope, or the number of a line
+    #[arg(value_name = "MSG_ID")]
+    id: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// What the files say about one envelope.
+#[derive(Default)]
+struct Found {
+    /// The units it is in, with the place of its line in each.
+    units: Vec<(Vec<Line>, usize)>,
+    /// Later lines that are about it.
+    later: Vec<Line>,
+    /// What the two files beside the log say.
+    notes: Vec<Note>,
+}
+
+/// Explains an envelope.
+pub(super) fn run(args: &ExplainArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
+    let files = args.which.find(sources)?;
+    let mut found = search(&args.id, files.clone(), terminal)?;
+    found.notes = notes(&args.id, &files);
+    if found.units.is_empty() && found.notes.is_empty() {
+        return Err(Failure::no(format!(
+            "{} is neither on the log nor in the files beside it",
+            args.id
+        ))
+        .next("look at what is: chancery log show")
+        .into());
+    }
+    if terminal.json {
+        tell_machine(&found, terminal)?;
+    } else {
+        tell_people(&found, terminal)?;
+    }
+    Ok(if found.units.is_empty() {
+        Exit::No
+    } else {
+        Exit::Done
+    })
+}
+
+fn search(id: &str, files: Vec<LogFile>, terminal: &Terminal) -> Result<Found, Failed> {
+    let mut lines = Lines::of(files);
+    let mut progress = Progress::of_bytes(lines.total_bytes(), terminal);
+    let mut search = Search {
+        id,
+        number: id.parse().ok(),
+        found: Found::default(),
+        units: Units::default(),
+    };
+    while let Some(block) = lines.next_block()? {
+        for reading in block.lines.iter().filter_map(|text| read(text).ok()) {
+            search.line(reading.line);
+        }
+        progress.advance(block.bytes);
+    }
+    progress.finish();
+    let unfinished = search.units.abandon();
+    search.unit(unfinished);
+    Ok(search.found)
+}
+
+struct Search<'s> {
+    id: &'s str,
+    number: Option<Seq>,
+    found: Found,
+    units: Units<Line>,
+}
+
+impl Search<'_> {
+    fn line(&mut self, line: Line) {
+        let more = line.more;
+        if let Ok(Some(unit)) = self.units.push(line, more) {
+            self.unit(unit);
+        }
+    }
+
+    fn unit(&mut self, unit: Vec<Line>) {
+        let is_it = |line: &Line| {
+            self.number == Some(line.seq) || message_id(line).as_deref() == Some(self.id)
+        };
+        if let Some(at) = unit.iter().position(is_it) {
+            self.found.units.push((unit, at));
+            return;
+        }
+        let about: Vec<Seq> = self
+            .found
+            .units
+            .iter()
+            .map(|(unit, at)| unit[*at].seq)
+            .collect();
+        let later = unit
+            .into_iter()
+            .filter(|line| refers_to(line).is_some_and(|seq| about.contains(&seq)));
+        self.found.later.extend(later);
+    }
+}
+
+/// The line that another is about: what a hosted agent answers, or what failed.
+fn refers_to(line: &Line) -> Option<Seq> {
+    if let Some(answers) = line.meta_json("answers") {
+        return answers.parse().ok();
+    }
+    if line.protocol != ProtocolName::Node {
+        return None;
+    }
+    let act: Value = serde_json::from_slice(&line.envelope).ok()?;
+    act.get("of")?.as_u64()
+}
+
+fn notes(id: &str, files: &[LogFile]) -> Vec<Note> {
+    let mut folders: Vec<PathBuf> = files
+        .iter()
+        .filter_map(|file| match file {
+            LogFile::Path(path) => Some(path.parent()?.to_owned()),
+            LogFile::Stdin => None,
+        })
+        .collect();
+    folders.dedup();
+    folders
+        .iter()
+        .flat_map(|folder| notes_about(id, folder))
+        .collect()
+}
+
+/// What a member of `meta` says, in words.
+fn check_in_words(name: &str, value: &str) -> Option<String> {
+    let text = value.trim_matches('"');
+    Some(match name {
+        "nonce" | "batch" | "principal" if text == "null" => return None,
+        "nonce" => return None,
+        "key" => format!("signature: holds under key {text} of its sender"),
+        "form" => format!("signed form: {text}"),
+        "via" => format!("came by: {text}"),
+        "principal" => format!("sent with a token of {text}"),
+        "answers" => format!("answers line {text}"),
+        "applied_state_diff_id" if text == "null" => "changed nothing of the world".to_owned(),
+        "applied_state_diff_id" => format!("changed the world: {text}"),
+        other => format!("{}: {text}", other.replace('_', " ")),
+    })
+}
+
+fn tell_people(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
+    for (unit, at) in &found.units {
+        tell_unit(unit, *at, terminal)?;
+    }
+    if !found.later.is_empty() {
+        writeln!(terminal.out, "\nlater lines about it:")?;
+        for line in &found.later {
+            render::write_line(line, terminal)?;
+        }
+    }
+    for note in &found.notes {
+        tell_note(note, terminal)?;
+    }
+    Ok(())
+}
+
+fn tell_unit(unit: &[Line], at: usize, terminal: &mut Terminal) -> Result<(), Failed> {
+    let line = &unit[at];
+    let accepted = terminal.good("accepted");
+    let words = Summary::of(line).words();
+    writeln!(
+        terminal.out,
+        "{accepted} as line {} ({}) at {}\n  {words}",
+        line.seq,
+        line.protocol.as_str(),
+        render::time(line)
+    )?;
+    let origin = match line.origin {
+        Origin::External => "it came from outside",
+        Origin::Agent => "a hosted agent sent it; the node added identifiers, time and signature",
+        Origin::Runtime => "the rules derived it from the first line of its unit",
+    };
+    writeln!(terminal.out, "  {origin}")?;
+    for (name, value) in &line.meta {
+        if let Some(words) = check_in_words(name, value) {
+            writeln!(terminal.out, "  {words}")?;
+        }
+    }
+    if unit.len() > 1 {
+        writeln!(terminal.out, "\non record together with it, in one unit:")?;
+        for (index, other) in unit.iter().enumerate() {
+            if index != at {
+                render::write_line(other, terminal)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell_note(note: &Note, terminal: &mut Terminal) -> Result<(), Failed> {
+    let text = |name: &str| note.text(name).unwrap_or("-");
+    if !note.refused {
+        writeln!(terminal.out, "{} ({})", text("event"), text("protocol"))?;
+        return Ok(());
+    }
+    let refused = terminal.bad("refused");
+    writeln!(
+        terminal.out,
+        "{refused} at {} ({}): {}\n  failed check: {}\n  requirement: {}",
+        text("at"),
+        text("protocol"),
+        text("code"),
+        text("check"),
+        text("requirement")
+    )?;
+    if let Some(path) = note.text("path") {
+        writeln!(terminal.out, "  at: {path}")?;
+    }
+    Ok(())
+}
+
+fn tell_machine(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
+    let describe = |line: &Line| {
+        let summary = Summary::of(line);
+        json!({
+            "seq": line.seq,
+            "protocol": line.protocol.as_str(),
+            "origin": line.origin.as_str(),
+            "eval_ts": render::time(line),
+            "kind": summary.kind,
+            "from": summary.from,
+            "to": summary.to,
+            "id": summary.id,
+        })
+    };
+    let accepted: Vec<Value> = found
+        .units
+        .iter()
+        .map(|(unit, at)| {
+            let mut told = describe(&unit[*at]);
+            let meta = unit[*at].meta.iter().map(|(name, text)| {
+                (
+                    name.clone(),
+                    serde_json::from_str(text).unwrap_or(Value::Null),
+                )
+            });
+            told["meta"] = Value::Object(meta.collect());
+            told["unit"] = unit.iter().map(describe).collect();
+            told
+        })
+        .collect();
+    terminal.json_line(&json!({
+        "accepted": accepted,
+        "later": found.later.iter().map(describe).collect::<Vec<_>>(),
+        "refused": notes_as_json(found, true),
+        "events": notes_as_json(found, false),
+    }))
+}
+
+fn notes_as_json(found: &Found, refused: bool) -> Vec<&Value> {
+    let wanted = found.notes.iter().filter(|note| note.refused == refused);
+    wanted.map(|note| &note.members).collect()
+}

@@ -1,0 +1,129 @@
+//! `chancery log`: the journal as files, no node needed.
+
+mod explain;
+mod export;
+mod render;
+mod replay;
+mod show;
+mod tail;
+mod verify;
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use chancery_core::line::ProtocolName;
+use chancery_node::served_protocol;
+use chancery_node::suite::Chancery;
+use clap::Subcommand;
+
+use crate::config::{Config, Flags, Sources};
+use crate::exit::{Failure, Outcome};
+use crate::log::{Checked, LogFile, Rules, Where, find};
+use crate::terminal::Terminal;
+
+/// The commands of `log`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// The last lines, and with -f those to come
+    #[command(after_help = "Example:\n  chancery log tail -n 20 -f")]
+    Tail(tail::TailArgs),
+    /// Lines in a few words each; with --json the lines themselves
+    #[command(after_help = "Example:\n  chancery log show --protocol node --limit 10")]
+    Show(show::ShowArgs),
+    /// The lines byte for byte
+    #[command(after_help = "Example:\n  chancery log export --from 1000 > export.jsonl")]
+    Export(export::ExportArgs),
+    /// Check form, sequence, hash chain and signatures
+    #[command(after_help = "Example:\n  chancery log verify chancery-data")]
+    Verify(verify::VerifyArgs),
+    /// Run the rules again and compare every line
+    #[command(after_help = "Example:\n  chancery log replay export.jsonl --json")]
+    Replay(replay::ReplayArgs),
+    /// Which checks an envelope passed or failed, and what it changed
+    #[command(after_help = "Example:\n  chancery log explain 019502a4-7e5c-7000-8000-000000000001")]
+    Explain(explain::ExplainArgs),
+}
+
+/// Which log.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Which {
+    /// Log files or a data directory; - for standard input [default: the configured data directory]
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Gives the configuration's sources.
+type SourcesOf<'s> = &'s dyn Fn(Flags) -> Sources;
+
+impl Which {
+    fn find(&self, sources: SourcesOf<'_>) -> Result<Vec<LogFile>, Failure> {
+        if !self.files.is_empty() {
+            return find(&self.files);
+        }
+        let data = Config::load(&sources(Flags::default()))?.data;
+        if !data.is_dir() {
+            return Err(
+                Failure::usage(format!("there is no data directory {}", data.display()))
+                    .next("name a log file or a data directory, or the configuration: --config"),
+            );
+        }
+        find(&[data])
+    }
+}
+
+/// The rules of this build.
+static SUITE: LazyLock<Chancery> = LazyLock::new(Chancery::default);
+
+/// The rules of this build, and the protocols they are of.
+pub(crate) fn rules() -> Rules<'static, Chancery> {
+    Rules {
+        suite: &SUITE,
+        serves: |protocol| {
+            protocol == ProtocolName::Node || served_protocol(protocol.as_str()).is_some()
+        },
+    }
+}
+
+/// Further findings: what neither verification nor replay of lines can see.
+fn beyond_lines<R>(checked: &Checked<R>, files: &[LogFile]) -> Vec<(String, String)> {
+    let mut findings = Vec::new();
+    if let Some((at, protocol)) = checked.unserved {
+        let what = format!("this build cannot check lines of {}", protocol.as_str());
+        findings.push((place(Some(at), files), what));
+    }
+    if let Some(at) = checked.unended {
+        let what = "the last line has no newline: it was not written whole";
+        findings.push((place(Some(at), files), what.to_owned()));
+    }
+    findings
+}
+
+/// Files in which no line is one.
+fn no_log(files: &[LogFile], failure: fn(String) -> Failure) -> Failure {
+    let names: Vec<String> = files.iter().map(LogFile::name).collect();
+    failure(format!(
+        "{}: no line of it is a line of a log",
+        names.join(", ")
+    ))
+    .next("a log is audit.jsonl in a data directory, or what chancery log export writes")
+}
+
+/// `FILE:LINE`.
+fn place(at: Option<Where>, files: &[LogFile]) -> String {
+    match at.and_then(|at| Some((files.get(at.file)?, at.line))) {
+        Some((file, line)) => format!("{}:{line}", file.name()),
+        None => "log".to_owned(),
+    }
+}
+
+/// Runs a command of `log`.
+pub(crate) fn run(command: LogCommand, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
+    match command {
+        LogCommand::Tail(args) => tail::run(&args, sources, terminal),
+        LogCommand::Show(args) => show::run(&args, sources, terminal),
+        LogCommand::Export(args) => export::run(&args, sources, terminal),
+        LogCommand::Verify(args) => verify::run(&args, sources, terminal),
+        LogCommand::Replay(args) => replay::run(&args, sources, terminal),
+        LogCommand::Explain(args) => explain::run(&args, sources, terminal),
+    }
+}

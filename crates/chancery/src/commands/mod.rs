@@ -1,0 +1,46 @@
+//! The commands, one file each.
+
+pub(crate) mod agent;
+pub(crate) mod bench;
+pub(crate) mod canon;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod conform;
+pub(crate) mod demo;
+pub(crate) mod init;
+pub(crate) mod key;
+pub(crate) mod log;
+pub(crate) mod man;
+pub(crate) mod send;
+pub(crate) mod serve;
+pub(crate) mod token;
+
+use crate::cli::{Cli, Command};
+use crate::config::{Flags, Sources, variables_of_process};
+use crate::exit::Outcome;
+use crate::terminal::Terminal;
+
+/// Runs a command.
+pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
+    let sources = |flags: Flags| Sources {
+        file: cli.config.clone(),
+        environment: variables_of_process(),
+        flags,
+    };
+    match cli.command {
+        Command::Init(args) => init::run(&args, terminal),
+        Command::Serve(args) => serve::run(args, &sources, terminal),
+        Command::Demo(args) => demo::run(&args, terminal),
+        Command::Send(args) => send::run(&args, &sources, terminal),
+        Command::Agent(command) => agent::run(command, &sources, terminal),
+        Command::Token(command) => token::run(command, &sources, terminal),
+        Command::Bench(command) => bench::run(command, terminal),
+        Command::Config(command) => config::run(command, &sources, terminal),
+        Command::Key(command) => key::run(command, &sources, terminal),
+        Command::Log(command) => log::run(command, &sources, terminal),
+        Command::Canon(args) => canon::run(&args, terminal),
+        Command::Conform(args) => conform::run(&args, terminal),
+        Command::Completions(args) => completions::run(&args, terminal),
+        Command::Man(args) => man::run(&args, terminal),
+    }
+}

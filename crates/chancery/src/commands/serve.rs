@@ -1,0 +1,103 @@
+//! `chancery serve`: runs a node until it is told to stop.
+
+use std::io::Write as _;
+
+use crate::config::{Config, Flags, Sources};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::host::Host;
+use crate::terminal::Terminal;
+
+/// What `serve` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+}
+
+/// Runs a node.
+pub(crate) fn run(
+    args: ServeArgs,
+    sources: &dyn Fn(Flags) -> Sources,
+    terminal: &mut Terminal,
+) -> Outcome {
+    let config = Config::load(&sources(args.flags))?;
+    log_to_stderr();
+    raise_open_files();
+    let runtime = runtime()?;
+    let exit = runtime.block_on(serve(&config, terminal));
+    // Requests that are never answered (a failed log) must not hold the process.
+    runtime.shutdown_background();
+    exit
+}
+
+/// A runtime for a node: every core.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::damaged(format!("cannot start threads: {error}")))
+}
+
+async fn serve(config: &Config, terminal: &mut Terminal) -> Outcome {
+    let mut signals = Signals::new()?;
+    let host = Host::start(config).await?;
+    terminal.json_line(&host.start_line())?;
+    terminal.out.flush()?;
+    tokio::select! {
+        () = signals.told_to_stop() => {
+            host.stop().await?;
+            Ok(Exit::Done)
+        }
+        () = host.office.gate().failed() => {
+            Err(Failure::damaged("the log or its rows cannot be trusted any more; nothing further was answered")
+                .next("see the messages above; check the disk, then: chancery log verify").into())
+        }
+    }
+}
+
+/// Every connection is an open file, and the usual soft limit is far below `limits.open_connections`.
+fn raise_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// Logs of the node go to standard error; what is not asked for stays away.
+fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("CHANCERY_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
+}
+
+/// SIGTERM and SIGINT (CH-NET-3).
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let on = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::damaged(format!("cannot wait for signals: {error}")))
+        };
+        Ok(Self {
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn told_to_stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

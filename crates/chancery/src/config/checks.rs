@@ -1,0 +1,73 @@
+//! What must hold between keys, and of the files they name.
+
+use std::path::Path;
+
+use super::settings::Settings;
+use super::typed::{Clock, Config, Entropy};
+use crate::exit::Failure;
+
+/// Checks keys against each other.
+pub(super) fn consistent(config: &Config, settings: &Settings) -> Result<(), Failure> {
+    let loopback = config.listen.ip().is_loopback();
+    // CH-NET-2
+    if !loopback && config.tls.is_none() && !config.tls_terminated_upstream {
+        let place = settings.get("listen").place();
+        return Err(Failure::usage(format!(
+            "{place}: listen = {} is no loopback address, and there is no TLS: tokens and messages would cross the network in the open",
+            config.listen
+        ))
+        .next("set tls.certificate and tls.key, or tls_terminated_upstream = true behind a proxy that speaks TLS"));
+    }
+    if config.dev && !loopback {
+        let place = settings.get("dev").place();
+        return Err(Failure::usage(format!(
+            "{place}: dev = true lets everybody in without a token, and listen = {} is no loopback address",
+            config.listen
+        ))
+        .next("set dev = false, or listen on 127.0.0.1"));
+    }
+    // CH-CFG-7, CH-CFG-8
+    let only_in_dev = [
+        ("clock", config.clock != Clock::System),
+        ("entropy", config.entropy != Entropy::System),
+    ];
+    for (name, unusual) in only_in_dev {
+        if unusual && !config.dev {
+            let setting = settings.get(name);
+            return Err(Failure::usage(format!(
+                "{}: {setting} is for tests and needs dev = true",
+                setting.place()
+            ))
+            .next(format!("set {name} = \"system\", or dev = true")));
+        }
+    }
+    Ok(())
+}
+
+impl Config {
+    /// Checks that every file the configuration names is there (CH-CFG-4).
+    ///
+    /// # Errors
+    /// Which one is not.
+    pub fn check_files(&self) -> Result<(), Failure> {
+        let certificate = self.tls.as_ref().map(|tls| tls.certificate.as_path());
+        let key = self.tls.as_ref().map(|tls| tls.key.as_path());
+        let files: [(&str, Option<&Path>); 3] = [
+            ("tls.certificate", certificate),
+            ("tls.key", key),
+            ("value_context.world", self.value_context.world.as_deref()),
+        ];
+        for (name, path) in files {
+            if let Some(path) = path
+                && !path.is_file()
+            {
+                return Err(Failure::usage(format!(
+                    "{name} names {}, which is not there",
+                    path.display()
+                ))
+                .next(format!("write that file, or set {name} = \"\"")));
+            }
+        }
+        Ok(())
+    }
+}

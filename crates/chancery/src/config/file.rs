@@ -1,0 +1,109 @@
+//! Reading the TOML file.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::settings::{Raw, Settings, Source};
+use super::table::{self, KEYS, SECTIONS_TO_COME};
+use crate::exit::Failure;
+
+/// Reads the text of a file into the settings.
+pub(super) fn read(text: &str, path: &Path, settings: &mut Settings) -> Result<(), Failure> {
+    let tree = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(text, span.start));
+        Failure::usage(format!(
+            "{}:{line}: not TOML: {}",
+            path.display(),
+            error.message()
+        ))
+        .next("the form of every key: chancery config reference")
+    })?;
+    let mut reader = Reader {
+        text,
+        path,
+        settings,
+    };
+    reader.table(tree.get_ref(), None)
+}
+
+/// The line of a byte offset, from 1.
+fn line_at(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+struct Reader<'r> {
+    text: &'r str,
+    path: &'r Path,
+    settings: &'r mut Settings,
+}
+
+impl Reader<'_> {
+    fn table(&mut self, table: &DeTable<'_>, section: Option<&str>) -> Result<(), Failure> {
+        for (name, value) in table {
+            self.member(section, name.get_ref(), name.span().start, value)?;
+        }
+        Ok(())
+    }
+
+    fn member(
+        &mut self,
+        section: Option<&str>,
+        name: &str,
+        offset: usize,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), Failure> {
+        if section.is_none() {
+            if SECTIONS_TO_COME.contains(&name) {
+                return Err(self.not_built(name, offset));
+            }
+            if let (true, Some(table)) = (
+                table::sections().contains(&name),
+                value.get_ref().as_table(),
+            ) {
+                return self.table(table, Some(name));
+            }
+        }
+        let full = section.map_or_else(|| name.to_owned(), |section| format!("{section}.{name}"));
+        let key = table::find(&full).ok_or_else(|| self.unknown(&full, offset))?;
+        let source = Source::File {
+            path: self.path.to_owned(),
+            line: line_at(self.text, offset),
+        };
+        self.settings.set(key, raw(value.get_ref()), source)
+    }
+
+    fn place(&self, offset: usize) -> String {
+        format!("{}:{}", self.path.display(), line_at(self.text, offset))
+    }
+
+    fn unknown(&self, name: &str, offset: usize) -> Failure {
+        let names = KEYS.iter().map(|key| key.name).chain(table::sections());
+        let failure = Failure::usage(format!("{}: unknown key {name}", self.place(offset)));
+        match table::nearest(name, names) {
+            Some(nearest) => failure.next(format!("the nearest known key is {nearest}")),
+            None => failure,
+        }
+    }
+
+    fn not_built(&self, section: &str, offset: usize) -> Failure {
+        Failure::usage(format!(
+            "{}: unknown key {section}: that protocol is not built yet",
+            self.place(offset)
+        ))
+        .next(format!("take the section [{section}] out of the file"))
+    }
+}
+
+fn raw<'v>(value: &'v DeValue<'_>) -> Raw<'v> {
+    match value {
+        DeValue::String(text) => Raw::Text(text),
+        DeValue::Boolean(on) => Raw::Switch(*on),
+        DeValue::Integer(integer) => {
+            i64::from_str_radix(integer.as_str(), integer.radix()).map_or(Raw::Other, Raw::Integer)
+        }
+        _ => Raw::Other,
+    }
+}

@@ -1,0 +1,312 @@
+//! Every key of the configuration, once.
+//!
+//! The file that `init` writes, the names of environment variables, the reading of the file and the reference page are
+//! all made from this table: a key that is not here does not exist.
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Free text that something else reads more closely.
+    Text,
+    /// A file or directory, relative to the configuration file; empty for none.
+    Path,
+    /// `true` or `false`.
+    Switch,
+    /// An integer of at least `min`.
+    Integer {
+        /// The least that makes sense.
+        min: u64,
+    },
+}
+
+impl Kind {
+    /// The word for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Path => "path",
+            Self::Switch => "true or false",
+            Self::Integer { .. } => "integer",
+        }
+    }
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name, with its section and a dot where it has one.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// The default, as TOML.
+    pub default: &'static str,
+    /// One line for people.
+    pub comment: &'static str,
+    /// The flag that sets it, without its dashes.
+    pub flag: Option<&'static str>,
+}
+
+impl Key {
+    /// The section and the name in it.
+    pub fn parts(&self) -> (Option<&'static str>, &'static str) {
+        match self.name.split_once('.') {
+            Some((section, name)) => (Some(section), name),
+            None => (None, self.name),
+        }
+    }
+
+    /// The environment variable that sets it.
+    pub fn variable(&self) -> String {
+        format!("CHANCERY_{}", self.name.replace('.', "_").to_uppercase())
+    }
+}
+
+const fn key(name: &'static str, kind: Kind, default: &'static str, comment: &'static str) -> Key {
+    Key {
+        name,
+        kind,
+        default,
+        comment,
+        flag: None,
+    }
+}
+
+const fn flagged(key: Key) -> Key {
+    Key {
+        flag: Some(key.name),
+        ..key
+    }
+}
+
+const SOME: Kind = Kind::Integer { min: 1 };
+
+/// All keys: those of the top level first, then section by section.
+pub const KEYS: &[Key] = &[
+    flagged(key(
+        "listen",
+        Kind::Text,
+        "\"127.0.0.1:8700\"",
+        "address of the HTTP listener; port 0 picks a free one; another than loopback needs TLS",
+    )),
+    flagged(key(
+        "data",
+        Kind::Path,
+        "\"chancery-data\"",
+        "directory of the log, its index and keys",
+    )),
+    flagged(key(
+        "store",
+        Kind::Text,
+        "\"embedded\"",
+        "\"embedded\" (log files and an SQLite index) or \"memory\" (nothing survives a stop)",
+    )),
+    key(
+        "bus",
+        Kind::Text,
+        "\"local\"",
+        "what carries deliveries between nodes: \"local\" is this node alone",
+    ),
+    flagged(key(
+        "clock",
+        Kind::Text,
+        "\"system\"",
+        "\"system\", or in dev \"fixed:2026-02-15T10:33:30Z\": a clock that stands still",
+    )),
+    key(
+        "entropy",
+        Kind::Text,
+        "\"system\"",
+        "\"system\", or in dev \"seed:N\": with a fixed clock a run is reproducible",
+    ),
+    flagged(key(
+        "dev",
+        Kind::Switch,
+        "false",
+        "loopback only: no tokens needed, fixed clock and seeds allowed",
+    )),
+    key(
+        "public_url",
+        Kind::Text,
+        "\"\"",
+        "address that cards and links carry, as behind a proxy; empty for http:// and listen",
+    ),
+    key(
+        "tls_terminated_upstream",
+        Kind::Switch,
+        "false",
+        "a proxy in front speaks TLS, so that plain HTTP on another address than loopback is meant",
+    ),
+    key(
+        "segment_bytes",
+        Kind::Integer { min: 4096 },
+        "268435456",
+        "size at which the log begins a new file",
+    ),
+    key(
+        "row_cache_bytes",
+        SOME,
+        "268435456",
+        "memory for rows of the index",
+    ),
+    key(
+        "index_lag_entries",
+        SOME,
+        "100000",
+        "lines the index may be behind the log; at this bound the node answers 503",
+    ),
+    key(
+        "inbox_depth",
+        SOME,
+        "1000000",
+        "unacknowledged envelopes an inbox holds; beyond it new ones are refused",
+    ),
+    key(
+        "tls.certificate",
+        Kind::Path,
+        "\"\"",
+        "certificate chain in PEM; empty for no TLS",
+    ),
+    key(
+        "tls.key",
+        Kind::Path,
+        "\"\"",
+        "private key of the certificate in PEM",
+    ),
+    key(
+        "limits.requests_in_flight",
+        SOME,
+        "4096",
+        "requests under way at once; beyond it the answer is 503",
+    ),
+    key(
+        "limits.urgent_requests",
+        SOME,
+        "64",
+        "escalations and administration under way beyond those",
+    ),
+    key(
+        "limits.open_connections",
+        SOME,
+        "16384",
+        "connections open at once; beyond it new ones wait",
+    ),
+    key(
+        "limits.rate_per_sender",
+        SOME,
+        "10000",
+        "envelopes a sender may send in a second; beyond it the answer is 429",
+    ),
+    key(
+        "limits.failures_per_address",
+        SOME,
+        "20",
+        "unauthenticated failures of an address in a second; beyond it nothing is parsed",
+    ),
+    key(
+        "limits.window_records",
+        SOME,
+        "10000000",
+        "identifiers remembered against duplicates; when full, new messages are refused",
+    ),
+    key(
+        "value_context.world",
+        Kind::Path,
+        "\"\"",
+        "agents, their relations and trusted keys, such as agents.json; empty: not served",
+    ),
+    key(
+        "value_context.max_bytes",
+        Kind::Integer { min: 1024 },
+        "65536",
+        "size of the largest message",
+    ),
+    key(
+        "value_context.accept_legacy_canonical",
+        Kind::Switch,
+        "true",
+        "also take signatures over the older canonical form",
+    ),
+    key(
+        "value_context.dedupe_window_s",
+        Kind::Integer { min: 330 },
+        "330",
+        "seconds for which identifiers are remembered; at least 330",
+    ),
+    key(
+        "value_context.share_personal_state",
+        Kind::Switch,
+        "false",
+        "let hosted agents send personal_state to a single recipient",
+    ),
+    key(
+        "value_context.share_personal_state_broadcast",
+        Kind::Switch,
+        "false",
+        "let hosted agents broadcast personal_state",
+    ),
+];
+
+/// Sections of protocols that this build does not serve.
+pub const SECTIONS_TO_COME: [&str; 3] = ["vibe", "vacant", "agh"];
+
+/// The key of a name.
+pub fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// The sections, in the order of the table.
+pub fn sections() -> Vec<&'static str> {
+    let mut sections = Vec::new();
+    for section in KEYS.iter().filter_map(|key| key.parts().0) {
+        if !sections.contains(&section) {
+            sections.push(section);
+        }
+    }
+    sections
+}
+
+/// The name among `names` that `wrong` was most likely meant to be: one it begins, else the one with the fewest changes.
+pub fn nearest<'n>(wrong: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    names.min_by_key(|name| {
+        (
+            !name.starts_with(wrong),
+            strsim::damerau_levenshtein(wrong, name),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_variables_are_distinct() {
+        // CH-CFG-1
+        for (index, key) in KEYS.iter().enumerate() {
+            let others = &KEYS[index + 1..];
+            assert!(others.iter().all(|other| other.name != key.name));
+            assert!(
+                others
+                    .iter()
+                    .all(|other| other.variable() != key.variable())
+            );
+        }
+    }
+
+    #[test]
+    fn top_level_keys_come_first() {
+        // A key after the first section header of a TOML file would belong to that section.
+        assert!(KEYS.iter().is_sorted_by_key(|key| key.parts().0.is_some()));
+    }
+
+    #[test]
+    fn comments_are_one_short_line() {
+        for key in KEYS {
+            assert!(
+                key.comment.len() <= 100 && !key.comment.contains('\n'),
+                "{}",
+                key.name
+            );
+        }
+    }
+}

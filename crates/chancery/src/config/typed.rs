@@ -1,0 +1,280 @@
+//! The configuration as values of their own types.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use chancery_core::time::{Time, parse_value_context};
+
+use super::settings::{Setting, Settings, Value};
+use crate::exit::Failure;
+
+/// Where the log and its rows are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// Files in the data directory.
+    Embedded,
+    /// Memory: nothing survives a stop.
+    Memory,
+}
+
+/// The clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The machine's.
+    System,
+    /// One that stands still (CH-CFG-7).
+    Fixed(Time),
+}
+
+/// Where identifiers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entropy {
+    /// The machine's secure generator.
+    System,
+    /// A seed (CH-CFG-8).
+    Seed(u64),
+}
+
+/// The files TLS needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate chain in PEM.
+    pub certificate: PathBuf,
+    /// Its private key in PEM.
+    pub key: PathBuf,
+}
+
+/// Bounds (CH-LIM-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests under way at once.
+    pub requests_in_flight: u64,
+    /// Urgent requests beyond those.
+    pub urgent_requests: u64,
+    /// Connections open at once.
+    pub open_connections: u64,
+    /// Envelopes a sender may send in a second.
+    pub rate_per_sender: u64,
+    /// Unauthenticated failures of an address in a second (VX-ERR-4).
+    pub failures_per_address: u64,
+    /// Identifiers remembered against duplicates (VX-DUP-6).
+    pub window_records: u64,
+}
+
+/// The section of value-context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueContext {
+    /// The world (CH-CFG-5); without one the protocol is not served.
+    pub world: Option<PathBuf>,
+    /// The largest message.
+    pub max_bytes: u64,
+    /// Whether the older canonical form counts too (VX-CAN-7).
+    pub accept_legacy_canonical: bool,
+    /// How long identifiers are remembered (VX-DUP-3).
+    pub dedupe_window_s: u64,
+    /// Whether hosted agents may send their personal state.
+    pub share_personal_state: bool,
+    /// Whether they may broadcast it.
+    pub share_personal_state_broadcast: bool,
+}
+
+/// The configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The address of the listener.
+    pub listen: SocketAddr,
+    /// The data directory.
+    pub data: PathBuf,
+    /// Where the log is kept.
+    pub store: Store,
+    /// The clock.
+    pub clock: Clock,
+    /// Where identifiers come from.
+    pub entropy: Entropy,
+    /// Loopback without tokens.
+    pub dev: bool,
+    /// The address that cards and links carry, when it is not that of the listener.
+    pub public_url: Option<String>,
+    /// Whether a proxy in front speaks TLS.
+    pub tls_terminated_upstream: bool,
+    /// TLS of our own.
+    pub tls: Option<Tls>,
+    /// The size at which the log begins a new file.
+    pub segment_bytes: u64,
+    /// Memory for rows.
+    pub row_cache_bytes: u64,
+    /// Lines the index may be behind.
+    pub index_lag_entries: u64,
+    /// Entries an inbox holds.
+    pub inbox_depth: u64,
+    /// Bounds.
+    pub limits: Limits,
+    /// value-context.
+    pub value_context: ValueContext,
+}
+
+impl Config {
+    pub(super) fn of_settings(settings: &Settings) -> Result<Self, Failure> {
+        let of = Typed(settings);
+        bus(settings.get("bus"))?;
+        Ok(Self {
+            listen: listen(settings.get("listen"))?,
+            data: of.path("data").unwrap_or_else(|| PathBuf::from(".")),
+            store: store(settings.get("store"))?,
+            clock: clock(settings.get("clock"))?,
+            entropy: entropy(settings.get("entropy"))?,
+            dev: of.switch("dev"),
+            public_url: Some(of.text("public_url").to_owned()).filter(|url| !url.is_empty()),
+            tls_terminated_upstream: of.switch("tls_terminated_upstream"),
+            tls: of.tls()?,
+            segment_bytes: of.integer("segment_bytes"),
+            row_cache_bytes: of.integer("row_cache_bytes"),
+            index_lag_entries: of.integer("index_lag_entries"),
+            inbox_depth: of.integer("inbox_depth"),
+            limits: of.limits(),
+            value_context: of.value_context(),
+        })
+    }
+}
+
+/// Settings by the kind that the table says they have.
+struct Typed<'s>(&'s Settings);
+
+impl Typed<'_> {
+    fn text(&self, name: &'static str) -> &str {
+        text(self.0.get(name))
+    }
+
+    fn path(&self, name: &'static str) -> Option<PathBuf> {
+        match &self.0.get(name).value {
+            Value::Path(path) => path.clone(),
+            _ => None,
+        }
+    }
+
+    fn switch(&self, name: &'static str) -> bool {
+        self.0.get(name).value == Value::Switch(true)
+    }
+
+    fn integer(&self, name: &'static str) -> u64 {
+        match self.0.get(name).value {
+            Value::Integer(number) => number,
+            _ => 0,
+        }
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        match (self.path("tls.certificate"), self.path("tls.key")) {
+            (Some(certificate), Some(key)) => Ok(Some(Tls { certificate, key })),
+            (None, None) => Ok(None),
+            (given, _) => {
+                let [has, lacks] = match given {
+                    Some(_) => ["tls.certificate", "tls.key"],
+                    None => ["tls.key", "tls.certificate"],
+                };
+                let place = self.0.get(has).place();
+                Err(
+                    Failure::usage(format!("{place}: {has} is set and {lacks} is not"))
+                        .next(format!("set {lacks} too, or neither")),
+                )
+            }
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            requests_in_flight: self.integer("limits.requests_in_flight"),
+            urgent_requests: self.integer("limits.urgent_requests"),
+            open_connections: self.integer("limits.open_connections"),
+            rate_per_sender: self.integer("limits.rate_per_sender"),
+            failures_per_address: self.integer("limits.failures_per_address"),
+            window_records: self.integer("limits.window_records"),
+        }
+    }
+
+    fn value_context(&self) -> ValueContext {
+        ValueContext {
+            world: self.path("value_context.world"),
+            max_bytes: self.integer("value_context.max_bytes"),
+            accept_legacy_canonical: self.switch("value_context.accept_legacy_canonical"),
+            dedupe_window_s: self.integer("value_context.dedupe_window_s"),
+            share_personal_state: self.switch("value_context.share_personal_state"),
+            share_personal_state_broadcast: self
+                .switch("value_context.share_personal_state_broadcast"),
+        }
+    }
+}
+
+fn text(setting: &Setting) -> &str {
+    match &setting.value {
+        Value::Text(text) => text,
+        _ => "",
+    }
+}
+
+fn wrong(setting: &Setting, wanted: &str) -> Failure {
+    Failure::usage(format!("{}: {setting} is not {wanted}", setting.place()))
+        .next(format!("the default is {}", setting.key.default))
+}
+
+fn listen(setting: &Setting) -> Result<SocketAddr, Failure> {
+    let text = text(setting);
+    let numeric = text
+        .strip_prefix("localhost:")
+        .map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    numeric
+        .parse()
+        .map_err(|_| wrong(setting, "an IP address and a port, such as 127.0.0.1:8700"))
+}
+
+fn not_built(setting: &Setting, what: &str, instead: &str) -> Failure {
+    Failure::usage(format!(
+        "{}: {}: {what} is not built yet",
+        setting.place(),
+        setting.key.name
+    ))
+    .next(instead.to_owned())
+}
+
+fn store(setting: &Setting) -> Result<Store, Failure> {
+    match text(setting) {
+        "embedded" => Ok(Store::Embedded),
+        "memory" => Ok(Store::Memory),
+        url if url.starts_with("postgres://") || url.starts_with("postgresql://") => Err(
+            not_built(setting, "the PostgreSQL store", "set store = \"embedded\""),
+        ),
+        _ => Err(wrong(setting, "\"embedded\" or \"memory\"")),
+    }
+}
+
+fn bus(setting: &Setting) -> Result<(), Failure> {
+    match text(setting) {
+        "local" => Ok(()),
+        url if url.starts_with("nats://") => {
+            Err(not_built(setting, "the NATS bus", "set bus = \"local\""))
+        }
+        _ => Err(wrong(setting, "\"local\"")),
+    }
+}
+
+fn clock(setting: &Setting) -> Result<Clock, Failure> {
+    let text = text(setting);
+    if text == "system" {
+        return Ok(Clock::System);
+    }
+    text.strip_prefix("fixed:")
+        .and_then(|time| parse_value_context(time).ok())
+        .map(Clock::Fixed)
+        .ok_or_else(|| wrong(setting, "\"system\" or \"fixed:2026-02-15T10:33:30Z\""))
+}
+
+fn entropy(setting: &Setting) -> Result<Entropy, Failure> {
+    let text = text(setting);
+    if text == "system" {
+        return Ok(Entropy::System);
+    }
+    text.strip_prefix("seed:")
+        .and_then(|seed| seed.parse().ok())
+        .map(Entropy::Seed)
+        .ok_or_else(|| wrong(setting, "\"system\" or \"seed:N\""))
+}

@@ -1,0 +1,230 @@
+//! A node as the configuration describes it: opened, recovered, brought in line with its files, and served.
+
+mod files;
+mod opened;
+mod start_line;
+mod tokens;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_doors::HttpCarrier;
+use chancery_doors::http::{
+    HttpLimits, Reload, Reloaded, ServeError, ServeOptions, Server, TlsIdentity, serve,
+};
+use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::{
+    Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
+};
+use chancery_value_context::settings::Settings;
+
+use crate::config::{self, Config};
+use crate::exit::Failure;
+use files::WorldFile;
+use opened::Opened;
+
+pub(crate) use start_line::StartLine;
+
+/// A node that is served.
+pub(crate) struct Host {
+    /// The node.
+    pub(crate) office: Arc<Office>,
+    server: Server,
+    opened: Opened,
+}
+
+impl Host {
+    /// Opens the store, recovers it, starts the node and its door. Needs a tokio runtime.
+    pub(crate) async fn start(config: &Config) -> Result<Self, Failure> {
+        config.check_files()?;
+        let mut world = config
+            .value_context
+            .world
+            .as_deref()
+            .map(|path| WorldFile::read(path, config.dev))
+            .transpose()?;
+        let opened = Opened::open(config)?;
+        let carrier = Arc::new(carrier(world.as_ref())?);
+        let office = Arc::new(start_node(
+            config,
+            &opened,
+            world.as_mut(),
+            Arc::clone(&carrier),
+        )?);
+        bring_in_line(&office, config, world.as_ref()).await?;
+        tokens::adopt_first(&office, config).await?;
+        let reload = reload(Arc::clone(&office), config.clone(), carrier);
+        let server = open_door(Arc::clone(&office), config, reload)?;
+        opened.tell_address(&server.listening().address.to_string());
+        opened.scrub_in_background(&office);
+        Ok(Self {
+            office,
+            server,
+            opened,
+        })
+    }
+
+    /// What the start line tells.
+    pub(crate) fn start_line(&self) -> StartLine {
+        StartLine::of(self.server.listening())
+    }
+
+    /// Stops the door, then the node; everything acknowledged is on disk when this returns.
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
+        self.server.stop().await;
+        self.opened.stop_scrubbing();
+        self.office
+            .stop()
+            .await
+            .map_err(|error| Failure::damaged(error.to_string()))
+    }
+}
+
+fn start_node(
+    config: &Config,
+    opened: &Opened,
+    world: Option<&mut WorldFile>,
+    carrier: Arc<HttpCarrier>,
+) -> Result<Office, Failure> {
+    let limits = &config.limits;
+    let options = Options {
+        suite: Arc::new(Chancery::default()),
+        store: opened.store(),
+        vault: files::vault(world)?,
+        clock: match config.clock {
+            config::Clock::System => Clock::System,
+            config::Clock::Fixed(now) => Clock::fixed(now),
+        },
+        entropy: match config.entropy {
+            config::Entropy::System => Entropy::System,
+            config::Entropy::Seed(seed) => Entropy::Seed(seed),
+        },
+        gate_limits: GateLimits {
+            requests: count(limits.requests_in_flight),
+            urgent_requests: count(limits.urgent_requests),
+            index_lag_entries: config.index_lag_entries,
+        },
+        soft_limits: SoftLimits {
+            inbox_depth: config.inbox_depth,
+            rate_per_sender: u32::try_from(limits.rate_per_sender).unwrap_or(u32::MAX),
+            window_records: count(limits.window_records),
+        },
+        carrier,
+        side_logs: opened.side_logs(config)?,
+    };
+    Node::start(options).map_err(|error| match error {
+        StartError::ClockBehind { .. } => Failure::usage(error.to_string()),
+        error => Failure::damaged(error.to_string()),
+    })
+}
+
+/// A bound as this machine counts.
+fn count(bound: u64) -> usize {
+    usize::try_from(bound).unwrap_or(usize::MAX)
+}
+
+/// Writes what differs between the files and the record (CH-JRN-1, CH-JRN-12).
+async fn bring_in_line(
+    office: &Office,
+    config: &Config,
+    world: Option<&WorldFile>,
+) -> Result<usize, Failure> {
+    let settings = AllSettings {
+        value_context: rule_settings(config),
+    };
+    let mut written = usize::from(
+        office
+            .reconcile_settings(&settings)
+            .await
+            .map_err(not_in_line)?,
+    );
+    if let Some(world) = world {
+        written += office
+            .reconcile_world(&world.world)
+            .await
+            .map_err(not_in_line)?;
+    }
+    Ok(written)
+}
+
+fn not_in_line(error: ReconcileError) -> Failure {
+    match error {
+        ReconcileError::Refused { .. } => Failure::usage(format!(
+            "the files do not fit the record: {error}"
+        ))
+        .next(
+            "the record wins: change the file, or the record with chancery key and chancery agent",
+        ),
+        ReconcileError::Store(error) => Failure::damaged(error.to_string()),
+    }
+}
+
+fn rule_settings(config: &Config) -> Settings {
+    let section = &config.value_context;
+    Settings {
+        max_bytes: count(section.max_bytes),
+        accept_legacy_canonical: section.accept_legacy_canonical,
+        dedupe_window_s: section.dedupe_window_s,
+        share_personal_state: section.share_personal_state,
+        share_personal_state_broadcast: section.share_personal_state_broadcast,
+        ..Settings::default()
+    }
+}
+
+fn carrier(world: Option<&WorldFile>) -> Result<HttpCarrier, Failure> {
+    let addresses = world.map(WorldFile::addresses).unwrap_or_default();
+    HttpCarrier::new(addresses).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Reads the files again: keys, agents, addresses. A broken file leaves everything as it was (VX-KEY-7).
+fn reload(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>) -> Reload {
+    Arc::new(move || {
+        let (office, config, carrier) = (Arc::clone(&office), config.clone(), Arc::clone(&carrier));
+        Box::pin(async move {
+            let Some(path) = config.value_context.world.clone() else {
+                return Reloaded::Changed(0);
+            };
+            let world = match WorldFile::read(&path, config.dev) {
+                Ok(world) => world,
+                Err(failure) => return Reloaded::Refused(failure.what),
+            };
+            match bring_in_line(&office, &config, Some(&world)).await {
+                Ok(written) => {
+                    carrier.set_addresses(world.addresses());
+                    Reloaded::Changed(written)
+                }
+                Err(failure) => Reloaded::Refused(failure.what),
+            }
+        })
+    })
+}
+
+fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Server, Failure> {
+    let tls = config.tls.as_ref().map(files::tls_identity).transpose()?;
+    let limits = HttpLimits {
+        connections: count(config.limits.open_connections),
+        failures_per_s: u32::try_from(config.limits.failures_per_address).unwrap_or(u32::MAX),
+        stop_timeout: Duration::from_secs(8),
+        ..HttpLimits::default()
+    };
+    let options = ServeOptions {
+        listen: config.listen,
+        tls: tls.map(|(certificates_pem, key_pem)| TlsIdentity {
+            certificates_pem,
+            key_pem,
+        }),
+        tls_terminated_upstream: config.tls_terminated_upstream,
+        dev: config.dev,
+        limits,
+        reload: Some(reload),
+    };
+    serve(office, options).map_err(|error| {
+        let failure = Failure::usage(error.to_string());
+        match error {
+            ServeError::Bind(..) => {
+                failure.next("choose another address with --listen, or port 0 for a free one")
+            }
+            _ => failure,
+        }
+    })
+}

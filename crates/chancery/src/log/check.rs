@@ -1,0 +1,178 @@
+//! Verification and replay of files, on all cores (CH-JRN-7).
+
+use chancery_core::keys::Keyring;
+use chancery_core::line::{ProtocolName, Seq};
+use chancery_core::protocol::Suite;
+use chancery_core::rows::MapRows;
+use chancery_journal::{Head, Prepared, ReplayReport, Replayer, Verifier, VerifyReport};
+
+use super::batches::Batches;
+use super::lines::{Lines, Where};
+use super::places::Places;
+use super::pool::{self, Taker};
+use crate::exit::Failure;
+use crate::terminal::Progress;
+
+/// What verification of files found.
+pub type Verified = Checked<VerifyReport>;
+
+/// A report, and the way from its places back to files.
+#[derive(Debug)]
+pub struct Checked<R> {
+    /// The report.
+    pub report: R,
+    /// Lines of the files.
+    pub lines: u64,
+    /// Lines that are none.
+    pub unreadable: u64,
+    /// A last line that has no newline.
+    pub unended: Option<Where>,
+    /// The first line of a protocol that the suite does not serve: nobody checked its signature.
+    pub unserved: Option<(Where, ProtocolName)>,
+    places: Places,
+}
+
+impl<R> Checked<R> {
+    /// The file and line of a place in the chain.
+    pub fn place(&self, seq: Seq) -> Option<Where> {
+        self.places.of(seq)
+    }
+
+    /// Whether there is nothing in it that could be a log.
+    pub fn is_no_log(&self) -> bool {
+        self.lines > 0 && self.unreadable == self.lines
+    }
+}
+
+/// The rules to check with, and the protocols that they are of.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'r, S> {
+    /// The rules.
+    pub suite: &'r S,
+    /// Whether they are of a protocol.
+    pub serves: fn(ProtocolName) -> bool,
+}
+
+/// Verifies the lines of files: form, sequence, chain, signatures. `expected` is the last line as it is known from
+/// elsewhere.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn verify<S: Suite + Clone>(
+    rules: Rules<'_, S>,
+    lines: Lines,
+    expected: Option<Head>,
+    progress: &mut Progress,
+) -> Result<Verified, Failure> {
+    let verifier = Verifier::new(rules.suite.clone());
+    let mut taker = Counting::of(verifier, rules.serves, progress);
+    let unended = taker.run(rules.suite, lines)?;
+    Ok(taker.checked(unended, |verifier| verifier.finish(expected)))
+}
+
+/// Replays the lines of files: the same, and the rules run again.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn replay<S: Suite + Clone>(
+    rules: Rules<'_, S>,
+    lines: Lines,
+    progress: &mut Progress,
+) -> Result<Checked<ReplayReport>, Failure> {
+    let replayer = Replayer::new(rules.suite.clone(), MapRows::default())
+        .map_err(|damage| Failure::damaged(damage.to_string()))?;
+    let mut taker = Counting::of(replayer, rules.serves, progress);
+    let unended = taker.run(rules.suite, lines)?;
+    Ok(taker.checked(unended, |replayer| replayer.finish().0))
+}
+
+/// What checks lines in order.
+trait Checker {
+    fn keyring(&self) -> Keyring;
+    fn take(&mut self, prepared: Prepared);
+}
+
+impl<S: Suite> Checker for Verifier<S> {
+    fn keyring(&self) -> Keyring {
+        self.keyring().clone()
+    }
+
+    fn take(&mut self, prepared: Prepared) {
+        self.take(prepared);
+    }
+}
+
+impl<S: Suite> Checker for Replayer<S> {
+    fn keyring(&self) -> Keyring {
+        self.keyring().clone()
+    }
+
+    fn take(&mut self, prepared: Prepared) {
+        self.take(prepared);
+    }
+}
+
+/// A checker with a count of what it was given.
+struct Counting<'p, C> {
+    checker: C,
+    places: Places,
+    lines: u64,
+    unreadable: u64,
+    unserved: Option<(Where, ProtocolName)>,
+    serves: fn(ProtocolName) -> bool,
+    progress: &'p mut Progress,
+}
+
+impl<'p, C: Checker> Counting<'p, C> {
+    fn of(checker: C, serves: fn(ProtocolName) -> bool, progress: &'p mut Progress) -> Self {
+        Self {
+            checker,
+            places: Places::default(),
+            lines: 0,
+            unreadable: 0,
+            unserved: None,
+            serves,
+            progress,
+        }
+    }
+
+    fn run<S: Suite + Clone>(&mut self, suite: &S, lines: Lines) -> Result<Option<Where>, Failure> {
+        let mut batches = Batches::of(lines);
+        pool::run(suite, &mut batches, self)?;
+        Ok(batches.unended)
+    }
+
+    fn checked<R>(self, unended: Option<Where>, finish: impl FnOnce(C) -> R) -> Checked<R> {
+        Checked {
+            report: finish(self.checker),
+            lines: self.lines,
+            unreadable: self.unreadable,
+            unended,
+            unserved: self.unserved,
+            places: self.places,
+        }
+    }
+}
+
+impl<C: Checker> Taker for Counting<'_, C> {
+    fn keyring(&self) -> Keyring {
+        self.checker.keyring()
+    }
+
+    fn take(&mut self, at: Where, prepared: Prepared) {
+        self.places.take(at, &prepared);
+        self.lines += 1;
+        match &prepared.reading {
+            Err(_) => self.unreadable += 1,
+            Ok(reading) if !(self.serves)(reading.line.protocol) => {
+                self.unserved.get_or_insert((at, reading.line.protocol));
+            }
+            Ok(_) => {}
+        }
+        self.checker.take(prepared);
+    }
+
+    fn done(&mut self, bytes: u64) {
+        self.progress.advance(bytes);
+    }
+}

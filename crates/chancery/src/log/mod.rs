@@ -1,0 +1,21 @@
+//! Logs as files: a data directory, its segments, an export, standard input.
+//!
+//! Guarantees: needs no node and writes nothing; lines are read whole and in order, a file of any size in bounded memory;
+//! what one core can do alone is done on all of them.
+//!
+//! Refuses to: repair.
+
+mod batches;
+mod check;
+mod files;
+mod lines;
+mod places;
+mod pool;
+mod side;
+mod summary;
+
+pub use check::{Checked, Rules, Verified, replay, verify};
+pub use files::{LOG_FILE, LogFile, find};
+pub use lines::{Block, Lines, Where};
+pub use side::{Note, notes_about};
+pub use summary::{Summary, message_id};

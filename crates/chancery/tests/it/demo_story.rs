@@ -1,0 +1,63 @@
+//! `chancery demo`: needs nothing, names every step, and its log holds.
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+#[test]
+fn it_needs_nothing_and_leaves_nothing() {
+    // CH-CLI-2
+    let place = Place::new();
+    std::fs::create_dir(place.path("tmp")).unwrap();
+    let temporary = place.path("tmp").to_str().unwrap().to_owned();
+    let place = place.with("TMPDIR", &temporary);
+    let text = place.run(&["demo"]).exits(0).text();
+    for part in [
+        "duplicate",
+        "signature_invalid",
+        "423 sender_suspended",
+        "sha256 ",
+        "identical",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'), "no colour on a pipe: {text}");
+    assert_eq!(std::fs::read_dir(place.path("tmp")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_it_keeps_verifies_and_replays() {
+    // CH-CLI-2, CH-JRN-7
+    let place = Place::new();
+    let text = place
+        .run(&["demo", "--keep", "node", "--json"])
+        .exits(0)
+        .text();
+    let steps: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(steps.len() >= 10);
+    for (index, step) in steps.iter().enumerate() {
+        assert_eq!(step["step"], index + 1);
+        assert_eq!(step["ok"], true, "{step}");
+    }
+    let verified = place
+        .run(&["log", "verify", "node/chancery-data", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(verified["passed"], true);
+    let evidence = &steps[steps.len() - 2]["evidence"];
+    assert_eq!(evidence["lines"], verified["lines"]);
+    place.run(&["log", "replay", "node/chancery-data"]).exits(0);
+    // The hash that a step showed is that of the line.
+    let share = &steps[1]["evidence"];
+    let log = place.read("node/chancery-data/audit.jsonl");
+    let at = usize::try_from(share["seq"].as_u64().unwrap()).unwrap();
+    let line = log.lines().nth(at - 1).unwrap();
+    let hash = chancery_core::digest::Sha256Digest::of(line.as_bytes()).hex();
+    assert_eq!(share["line_sha256"], hash);
+    // A directory that is there is not written into.
+    let ran = place.run(&["demo", "--keep", "node"]).exits(2);
+    assert!(ran.err.contains("node is there already"), "{}", ran.err);
+}

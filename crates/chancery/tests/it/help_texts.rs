@@ -1,0 +1,76 @@
+//! Help: one screen, groups, an example with every command (CH-CLI-1).
+
+use crate::support::Place;
+
+fn help(arguments: &[&str]) -> String {
+    Place::new().run(arguments).exits(0).text()
+}
+
+#[test]
+fn the_first_help_fits_one_screen() {
+    // CH-CLI-1
+    let text = help(&["--help"]);
+    assert!(text.lines().count() <= 24, "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    insta::assert_snapshot!("chancery", text);
+}
+
+#[test]
+fn help_of_every_command() {
+    // CH-CLI-1
+    let commands = [
+        "demo",
+        "init",
+        "serve",
+        "send",
+        "config",
+        "config show",
+        "config check",
+        "config reference",
+        "key",
+        "key new",
+        "key show",
+        "key list",
+        "key add",
+        "key rotate",
+        "key revoke",
+        "agent",
+        "agent add",
+        "agent list",
+        "agent show",
+        "agent suspend",
+        "agent resume",
+        "agent remove",
+        "token",
+        "token new",
+        "token list",
+        "token revoke",
+        "log",
+        "log tail",
+        "log show",
+        "log export",
+        "log verify",
+        "log replay",
+        "log explain",
+        "canon",
+        "conform",
+        "bench",
+        "bench pipeline",
+        "bench http",
+        "bench store",
+        "bench replay",
+        "bench memory",
+        "completions",
+        "man",
+    ];
+    for command in commands {
+        let mut arguments: Vec<&str> = command.split(' ').collect();
+        arguments.push("--help");
+        let text = help(&arguments);
+        assert!(text.contains("Example:\n  "), "{command}");
+        insta::assert_snapshot!(command.replace(' ', "_"), text);
+    }
+}

@@ -1,0 +1,36 @@
+//! What the program promises, one file a behaviour. Most tests run the real binary.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+#![allow(
+    clippy::print_stdout,
+    reason = "tests of the system print their figures"
+)]
+
+mod administration;
+mod benchmarks;
+mod canonical_bytes;
+mod configuration;
+mod connections;
+mod damage;
+mod demo_story;
+mod exit_codes;
+mod first_steps;
+mod help_texts;
+mod key_files;
+mod kill;
+mod live_node;
+mod logs_checked;
+mod logs_explained;
+mod logs_on_all_cores;
+mod logs_shown;
+mod open_files;
+mod running_node;
+mod sample;
+mod secrets;
+mod sending;
+mod served;
+mod shells;
+mod strace;
+mod support;
+mod value_context_log;
+mod vectors;
+mod wire;
