@@ -188,7 +188,7 @@ pub const KEYS: &[Key] = &[
         "limits.open_connections",
         SOME,
         "16384",
-        "connections open at once; beyond it new ones wait",
+        "connections open at once; beyond it the one idle longest is closed, or the new one",
     ),
     key(
         "limits.rate_per_sender",
