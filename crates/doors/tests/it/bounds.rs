@@ -189,7 +189,8 @@ async fn a_stop_finishes_what_is_under_way_and_takes_nothing_more() {
     assert!(!stopping.is_finished());
     store.hold(false);
     assert_eq!(under_way.await.unwrap().1["status"], "accepted");
-    half_sent.write_all(&body).await.unwrap();
+    // A request that had not begun may be closed at any moment from here on, even before its body is written.
+    let _ = half_sent.write_all(&body).await;
     let late = read_all(&mut half_sent).await;
     assert!(
         late.starts_with("HTTP/1.1 200 ") || late.starts_with("HTTP/1.1 503 ") || late.is_empty(),
