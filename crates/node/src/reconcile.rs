@@ -69,7 +69,11 @@ impl Office {
         let agents: BTreeMap<&str, AgentRecord> = world
             .agents
             .iter()
-            .map(|agent| (agent.id.as_str(), AgentRecord::of(agent)))
+            .map(|agent| {
+                let mut record = AgentRecord::of(agent);
+                record.signs = self.gate().vault().holds(agent.id.as_str());
+                (agent.id.as_str(), record)
+            })
             .collect();
         for (id, record) in agents {
             let on_record: Option<AgentRecord> =
