@@ -153,6 +153,20 @@ pub struct Event {
     pub message_id: Option<String>,
 }
 
+/// Something to be kept in full, for the owner of the data alone (VX-AUD-2). The log has it too; this is where a
+/// person looks first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// What happened.
+    pub name: &'static str,
+    /// Whose rules.
+    pub protocol: ProtocolName,
+    /// When it was decided.
+    pub at: Time,
+    /// The envelope, as its line holds it.
+    pub envelope: Bytes,
+}
+
 /// What a decision starts from.
 pub struct Before<'a> {
     /// The decision time.
@@ -187,6 +201,7 @@ pub struct Cx<'a> {
     deliveries: Vec<(usize, Delivery)>,
     whispers: Vec<Whisper>,
     events: Vec<Event>,
+    audits: Vec<Audit>,
     /// Where rows are written before they are copied.
     scratch: Vec<u8>,
 }
@@ -213,6 +228,8 @@ pub struct Aside {
     pub whispers: Vec<Whisper>,
     /// Things to tell.
     pub events: Vec<Event>,
+    /// Things to keep in full.
+    pub audits: Vec<Audit>,
 }
 
 impl<'a> Cx<'a> {
@@ -233,6 +250,7 @@ impl<'a> Cx<'a> {
             deliveries: Vec::new(),
             whispers: Vec::new(),
             events: Vec::new(),
+            audits: Vec::new(),
             scratch: Vec::with_capacity(ROW_BYTES),
         }
     }
@@ -396,11 +414,17 @@ impl<'a> Cx<'a> {
         self.events.push(event);
     }
 
+    /// Keeps something in full.
+    pub fn audit(&mut self, audit: Audit) {
+        self.audits.push(audit);
+    }
+
     /// Ends a decision that records nothing.
     pub fn into_aside(self) -> Aside {
         Aside {
             whispers: self.whispers,
             events: self.events,
+            audits: self.audits,
         }
     }
 
@@ -428,6 +452,7 @@ impl<'a> Cx<'a> {
             Aside {
                 whispers: self.whispers,
                 events: self.events,
+                audits: self.audits,
             },
         ))
     }
