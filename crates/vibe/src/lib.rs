@@ -13,6 +13,7 @@ pub mod action;
 pub mod address;
 pub mod answer;
 pub mod code;
+pub mod conformance;
 pub mod guard;
 pub mod message;
 pub mod money;
