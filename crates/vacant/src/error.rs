@@ -24,6 +24,36 @@ pub enum Part {
     Envelope,
 }
 
+impl Part {
+    const ALL: [Self; 5] = [
+        Self::Json,
+        Self::Frame,
+        Self::Method,
+        Self::Content,
+        Self::Envelope,
+    ];
+
+    const fn check(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Frame => "frame",
+            Self::Method => "method",
+            Self::Content => "content",
+            Self::Envelope => "parse",
+        }
+    }
+
+    const fn rpc_code(self) -> i32 {
+        match self {
+            Self::Json => -32700,
+            Self::Frame => -32600,
+            Self::Method => -32601,
+            Self::Content => -32005,
+            Self::Envelope => -32602,
+        }
+    }
+}
+
 /// What went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
@@ -52,6 +82,9 @@ pub enum ProtocolError {
     /// The number is right and the hash of the envelope before is not.
     #[error("prev_envelope_hash is not the hash of the envelope before")]
     ChainFork,
+    /// Its participant is suspended (CH-ID-5).
+    #[error("the vacant is suspended")]
+    Suspended,
     /// The target takes no calls in its state.
     #[error("the vacant is {0} and takes no calls")]
     TargetUnavailable(State),
@@ -126,7 +159,7 @@ impl ProtocolError {
             Self::ReplayDetected { .. } => "REPLAY_DETECTED",
             Self::ChainFork => "CHAIN_FORK",
             Self::TargetUnavailable(state) if state.is_gone() => "TARGET_GONE",
-            Self::TargetUnavailable(_) => "TARGET_LOCKED",
+            Self::TargetUnavailable(_) | Self::Suspended => "TARGET_LOCKED",
             Self::TargetNotFound(_) => "TARGET_NOT_FOUND",
             Self::Misdirected => "MISDIRECTED",
             Self::Transport(_) => "TRANSPORT",
@@ -148,7 +181,7 @@ impl ProtocolError {
             Self::UnsupportedHaloVersion(_) => "UnsupportedHaloVersionError",
             Self::ReplayDetected { .. } => "ReplayDetectedError",
             Self::ChainFork => "ChainForkError",
-            Self::TargetUnavailable(_) => "TargetUnavailableError",
+            Self::TargetUnavailable(_) | Self::Suspended => "TargetUnavailableError",
             Self::TargetNotFound(_) => "TargetNotFoundError",
             _ => "ProtocolError",
         }
@@ -162,6 +195,7 @@ impl ProtocolError {
             Self::EnvelopeSignature(_) => 401,
             Self::ReplayDetected { .. } | Self::ChainFork => 409,
             Self::TargetUnavailable(state) => state.status(),
+            Self::Suspended => 423,
             Self::TargetNotFound(_) | Self::NotFound(_) => 404,
             Self::Misdirected => 421,
             Self::Transport(_) => 502,
@@ -177,19 +211,13 @@ impl ProtocolError {
     #[must_use]
     pub const fn rpc_code(&self) -> i32 {
         match self {
-            Self::EnvelopeFormat { part, .. } => match part {
-                Part::Json => -32700,
-                Part::Frame => -32600,
-                Part::Method => -32601,
-                Part::Content => -32005,
-                Part::Envelope => -32602,
-            },
-            Self::UnsupportedHaloVersion(_) => -32602,
+            Self::EnvelopeFormat { part, .. } => part.rpc_code(),
+            Self::UnsupportedHaloVersion(_) => Part::Envelope.rpc_code(),
             Self::EnvelopeSignature(_) => -31401,
             Self::ReplayDetected { .. } => -31409,
             Self::ChainFork => -31419,
             Self::TargetUnavailable(state) if state.is_gone() => -31410,
-            Self::TargetUnavailable(_) => -31423,
+            Self::TargetUnavailable(_) | Self::Suspended => -31423,
             Self::TargetNotFound(_) | Self::NotFound(_) => -31404,
             Self::Misdirected => -31421,
             Self::Transport(_) => -31502,
@@ -209,6 +237,7 @@ impl ProtocolError {
             Self::UnsupportedHaloVersion(_) => "VA-CARD-6",
             Self::ReplayDetected { .. } | Self::ChainFork => "VA-REP-3",
             Self::TargetUnavailable(_) => "VA-SRV-5",
+            Self::Suspended => "CH-ID-5",
             Self::TargetNotFound(_) => "VA-DSP-3",
             Self::Misdirected => "VA-SRV-4",
             Self::Transport(_) => "VA-DSP-9",
@@ -222,15 +251,12 @@ impl ProtocolError {
     /// The check of VA-SRV-4 that it belongs to.
     const fn check(&self) -> &'static str {
         match self {
-            Self::TooLarge | Self::UnsupportedMedia => "frame",
-            Self::EnvelopeFormat {
-                part: Part::Json | Part::Frame | Part::Method,
-                ..
-            } => "frame",
-            Self::EnvelopeFormat { .. } | Self::UnsupportedHaloVersion(_) => "parse",
+            Self::TooLarge | Self::UnsupportedMedia => Part::Frame.check(),
+            Self::EnvelopeFormat { part, .. } => part.check(),
+            Self::UnsupportedHaloVersion(_) => Part::Envelope.check(),
             Self::Misdirected => "destination",
             Self::EnvelopeSignature(_) => "signature",
-            Self::TargetUnavailable(_) => "state",
+            Self::TargetUnavailable(_) | Self::Suspended => "state",
             Self::ReplayDetected { .. } | Self::ChainFork => "chain",
             Self::BehaviourFailed | Self::BehaviourTimeout => "behaviour",
             Self::Overloaded(_) => "capacity",
@@ -257,5 +283,21 @@ impl From<ProtocolError> for Refusal {
             other => refusal.message = other.to_string().into(),
         }
         refusal
+    }
+}
+
+/// The code in a JSON-RPC error object for a refusal of this protocol (VA-SRV-10, VA-A2A-9).
+#[must_use]
+pub fn rpc_code_of(refusal: &Refusal) -> i32 {
+    match refusal.code {
+        "ENVELOPE_FORMAT" | "UNSUPPORTED_HALO_VERSION" => Part::ALL
+            .into_iter()
+            .find(|part| part.check() == refusal.check)
+            .unwrap_or_default()
+            .rpc_code(),
+        "CHAIN_FORK" => -31419,
+        "BEHAVIOUR_FAILED" | "BEHAVIOUR_TIMEOUT" => -32603,
+        // The others mirror their status, outside the range that JSON-RPC keeps for itself.
+        _ => -31000 - i32::from(refusal.status),
     }
 }

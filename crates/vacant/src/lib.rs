@@ -9,13 +9,25 @@
 #![cfg_attr(not(test), forbid(clippy::disallowed_methods))]
 #![cfg_attr(not(test), forbid(clippy::disallowed_types))]
 
+pub mod act;
+pub mod agent;
+pub mod answer;
 pub mod card;
 pub mod conformance;
 pub mod dispatch;
 pub mod envelope;
 pub mod error;
 pub mod id;
+pub mod message;
+pub mod native;
+pub mod outgoing;
 pub mod payload;
+mod protocol;
+pub mod registry;
 pub mod reputation;
+pub mod rules;
+pub mod settings;
 pub mod state;
 pub mod wire;
+
+pub use protocol::{Never, Vacant};

@@ -7,8 +7,10 @@ mod calls;
 mod cards;
 mod case;
 mod envelopes;
+mod host;
 mod primitives;
 mod scores;
+mod servers;
 mod states;
 
 use std::collections::BTreeSet;
@@ -17,6 +19,7 @@ use case::Case;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::keys::ed25519::SigningKey;
 
+use crate::id::VacantId;
 use crate::payload::Profile;
 
 /// How the cases of one file went.
@@ -49,6 +52,8 @@ impl SuiteReport {
 /// What the members of a file beside its cases say.
 struct File {
     profile: Profile,
+    /// The seed of the server that requests go to.
+    server: Option<[u8; 32]>,
     /// The cells of the table of states, each checked with the case of its state.
     cells: Vec<Case>,
 }
@@ -56,7 +61,7 @@ struct File {
 type Runner = fn(&mut Case, &mut File) -> Result<(), String>;
 
 /// Suites by the name their files carry.
-const RUNNERS: [(&str, Runner); 16] = [
+const RUNNERS: [(&str, Runner); 17] = [
     ("keys", primitives::key),
     ("canonical_json", primitives::canonical_json),
     ("timestamps", primitives::timestamp),
@@ -71,8 +76,9 @@ const RUNNERS: [(&str, Runner); 16] = [
     ("state_machine", states::state),
     ("ucb", scores::ucb),
     ("dispatch", calls::dispatch),
-    ("", calls::dispatch),
-    ("", calls::dispatch),
+    ("replay_base", servers::replay),
+    ("replay_selfeval", servers::replay),
+    ("serve", servers::serve),
 ];
 
 /// The names of the suites that can be run.
@@ -131,8 +137,17 @@ impl File {
             "state_machine" => file.cases("cells")?,
             _ => Vec::new(),
         };
+        let server = match suite {
+            "serve" => Some(read_server(&mut file)?),
+            _ => None,
+        };
         file.finish()?;
-        Ok((Self { profile, cells }, cases))
+        let about = Self {
+            profile,
+            server,
+            cells,
+        };
+        Ok((about, cases))
     }
 
     /// Nothing of the file may be left unchecked.
@@ -142,6 +157,17 @@ impl File {
         }
         Err(format!("{} cells belong to no case", self.cells.len()))
     }
+}
+
+/// The server of a file, with the behaviour that the runner's server has.
+fn read_server(file: &mut Case) -> Result<[u8; 32], String> {
+    let seed = file.array("server_seed_hex")?;
+    let id = VacantId::of(&SigningKey::from_seed(&seed)).hex();
+    expect("id of the server", file.text("server_vacant_id")?, id)?;
+    let behaviour =
+        "reply role ROLE_AGENT, one text part 'echo: ' + request texts joined by one blank";
+    expect("behaviour", file.text("behaviour")?.as_str(), behaviour)?;
+    Ok(seed)
 }
 
 /// The key of a label (section 21).

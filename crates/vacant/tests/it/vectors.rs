@@ -80,3 +80,17 @@ fn scores() {
 fn dispatch() {
     assert_eq!(passes("dispatch.json"), 12);
 }
+
+// VA-REP-1, VA-REP-2, VA-REP-3, VA-REP-5, VA-MSG-9
+#[test]
+fn chains() {
+    assert_eq!(passes("replay_base.json"), 26);
+    assert_eq!(passes("replay_selfeval.json"), 27);
+}
+
+// VA-SRV-2, VA-SRV-3, VA-SRV-4, VA-SRV-5, VA-SRV-6, VA-RSP-1, VA-RSP-5, VA-MSG-8, VA-WIRE-10, CH-CFG-3
+#[test]
+fn servers() {
+    assert_eq!(passes("serve_base.json"), 40);
+    assert_eq!(passes("serve_selfeval.json"), 38);
+}
