@@ -238,5 +238,7 @@ fn delivery(from: &str, to: String) -> Delivery {
         exempt: false,
         pauses_ms: PAUSES_MS.to_vec(),
         attempt_ms: ATTEMPT_MS,
+        within_ms: None,
+        then_ask: None,
     }
 }
