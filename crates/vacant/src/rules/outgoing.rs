@@ -178,6 +178,8 @@ fn send_out(
         exempt: false,
         pauses_ms: PAUSES_MS.to_vec(),
         attempt_ms: ATTEMPT_MS,
+        within_ms: None,
+        then_ask: None,
     };
     cx.deliver(line, delivery);
     Ok(())
