@@ -80,6 +80,31 @@ pub enum Guard<'a> {
     },
     /// Is there room for one more record in the windows?
     Window,
+    /// Did this not come before, among what left no line? It is noted until then, when an end is given.
+    Once {
+        /// Whose rules.
+        protocol: ProtocolName,
+        /// What identifies it.
+        id: &'a WindowId,
+        /// The last instant at which it is remembered.
+        until: Option<Time>,
+    },
+    /// May this one have one more of these within a second?
+    Quota {
+        /// One more of what, for instance `agh/receipts`.
+        of: &'static str,
+        /// Who.
+        who: &'a str,
+        /// How many a second.
+        per_second: u32,
+    },
+    /// Is this participant elsewhere there, as far as is known?
+    Present {
+        /// Whose rules.
+        protocol: ProtocolName,
+        /// Its name, as that protocol writes it.
+        name: &'a str,
+    },
 }
 
 /// A guard that is shut, and for how long.
@@ -330,6 +355,11 @@ impl<'a> Cx<'a> {
             refusal.retry_after_s = Some(shut.retry_after_s);
             Stop::Refused(refusal)
         })
+    }
+
+    /// Whether soft state lets something pass: for rules that go on differently when it does not.
+    pub fn passes(&mut self, guard: Guard<'_>) -> bool {
+        self.guards.pass(guard).is_ok()
     }
 
     /// Adds a line; gives back its number.

@@ -139,7 +139,7 @@ impl Office {
             .result?
         {
             AnyAnswer::Act(seq) => Ok(seq),
-            AnyAnswer::ValueContext(_) => Err(internal()),
+            AnyAnswer::ValueContext(_) | AnyAnswer::Vibe(_) => Err(internal()),
         }
     }
 
@@ -294,7 +294,7 @@ impl Office {
 fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
     match decided.result? {
         AnyAnswer::ValueContext(answer) => Ok(answer),
-        AnyAnswer::Act(_) => Err(internal()),
+        AnyAnswer::Act(_) | AnyAnswer::Vibe(_) => Err(internal()),
     }
 }
 

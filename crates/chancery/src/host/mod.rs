@@ -131,6 +131,7 @@ async fn bring_in_line(
 ) -> Result<usize, Failure> {
     let settings = AllSettings {
         value_context: rule_settings(config),
+        ..AllSettings::default()
     };
     let mut written = usize::from(
         office
