@@ -23,10 +23,6 @@ pub struct Chancery {
 
 /// An input of any of the protocols, or of the administration.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "almost every input is the large one"
-)]
 pub enum AnyInput {
     /// An act of administration.
     Act(Act),
