@@ -7,6 +7,7 @@
 
 pub mod admin;
 pub mod canonical;
+pub mod conformance;
 pub mod decision;
 pub mod delivery;
 pub mod digest;

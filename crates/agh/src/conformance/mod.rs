@@ -12,32 +12,7 @@ mod verdicts;
 use std::collections::BTreeSet;
 
 use case::Case;
-
-/// How the cases of one file went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SuiteReport {
-    /// The title of the file.
-    pub suite: String,
-    /// Each case by its id, with the reason where it failed.
-    pub cases: Vec<(String, Result<(), String>)>,
-}
-
-impl SuiteReport {
-    fn unreadable(suite: &str, reason: impl Into<String>) -> Self {
-        Self {
-            suite: suite.to_owned(),
-            cases: vec![("file".to_owned(), Err(reason.into()))],
-        }
-    }
-
-    /// The cases that failed, with their reasons.
-    pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.cases.iter().filter_map(|(id, outcome)| {
-            let reason = outcome.as_ref().err()?;
-            Some((id.as_str(), reason.as_str()))
-        })
-    }
-}
+pub use chancery_core::conformance::SuiteReport;
 
 /// What a file says besides its cases.
 struct File {

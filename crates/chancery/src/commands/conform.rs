@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use chancery_core::conformance::SuiteReport;
 use chancery_value_context::conformance::{Run, ThisBuild, run_with};
 use serde_json::{Value, json};
 
@@ -188,7 +189,7 @@ impl VectorFile {
     }
 
     fn cases(&self, part: Option<&str>) -> Vec<(String, Result<(), String>)> {
-        let none = |reason: &str| vec![("file".to_owned(), Err(reason.to_owned()))];
+        let none = |reason: &str| SuiteReport::unreadable("", reason).cases;
         match self.suite.as_deref() {
             None => none("it names no suite"),
             Some(suite) if suite.starts_with("value-context/") => {

@@ -16,38 +16,12 @@ mod states;
 use std::collections::BTreeSet;
 
 use case::Case;
+pub use chancery_core::conformance::SuiteReport;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::keys::ed25519::SigningKey;
 
 use crate::id::VacantId;
 use crate::payload::Profile;
-
-/// How the cases of one file went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SuiteReport {
-    /// The suite that the file says it is.
-    pub suite: String,
-    /// Each case by its id, with the reason where it failed.
-    pub cases: Vec<(String, Result<(), String>)>,
-}
-
-impl SuiteReport {
-    /// A file that no case of could be run.
-    fn unreadable(suite: &str, reason: impl Into<String>) -> Self {
-        Self {
-            suite: suite.to_owned(),
-            cases: vec![("file".to_owned(), Err(reason.into()))],
-        }
-    }
-
-    /// The cases that failed, with their reasons.
-    pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.cases.iter().filter_map(|(id, outcome)| {
-            let reason = outcome.as_ref().err()?;
-            Some((id.as_str(), reason.as_str()))
-        })
-    }
-}
 
 /// What the members of a file beside its cases say.
 struct File {

@@ -19,6 +19,7 @@ use crate::signature::{SignatureText, SignedForms};
 use crate::verify::{Verified, verify_signature};
 use case::Case;
 use chancery_core::canonical::{Dialect, to_bytes};
+pub use chancery_core::conformance::SuiteReport;
 use chancery_core::ids;
 use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
@@ -81,33 +82,6 @@ pub trait Subject {
 pub struct ThisBuild;
 
 impl Subject for ThisBuild {}
-
-/// How the cases of one file went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SuiteReport {
-    /// The suite that the file says it is.
-    pub suite: String,
-    /// Each case by its id, with the reason where it failed.
-    pub cases: Vec<(String, Result<(), String>)>,
-}
-
-impl SuiteReport {
-    /// A file that no case of could be run.
-    fn unreadable(suite: &str, reason: impl Into<String>) -> Self {
-        Self {
-            suite: suite.to_owned(),
-            cases: vec![("file".to_owned(), Err(reason.into()))],
-        }
-    }
-
-    /// The cases that failed, with their reasons.
-    pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.cases.iter().filter_map(|(id, outcome)| {
-            let reason = outcome.as_ref().err()?;
-            Some((id.as_str(), reason.as_str()))
-        })
-    }
-}
 
 /// What a file is run with.
 pub struct Run<'a> {

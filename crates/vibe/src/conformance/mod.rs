@@ -9,37 +9,12 @@ mod tables;
 mod transcript;
 
 pub use case::verbatim;
+pub use chancery_core::conformance::SuiteReport;
 pub use host::{Host, Reply, Request};
 pub use transcript::{Play, play};
 
 use case::{Case, Outcome};
 use chancery_core::json::{self, ReadRules};
-
-/// How the cases of one file went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SuiteReport {
-    /// The suite that the file says it is.
-    pub suite: String,
-    /// Each case by its id, with the reason where it failed.
-    pub cases: Vec<(String, Result<(), String>)>,
-}
-
-impl SuiteReport {
-    fn unreadable(suite: &str, reason: impl Into<String>) -> Self {
-        Self {
-            suite: suite.to_owned(),
-            cases: vec![("file".to_owned(), Err(reason.into()))],
-        }
-    }
-
-    /// The cases that failed, with their reasons.
-    pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.cases.iter().filter_map(|(id, outcome)| {
-            let reason = outcome.as_ref().err()?;
-            Some((id.as_str(), reason.as_str()))
-        })
-    }
-}
 
 /// The names of the suites that can be run.
 pub fn suites() -> impl Iterator<Item = &'static str> {

@@ -1,0 +1,28 @@
+//! What a run of a vector file came to: the same for all protocols.
+
+/// How the cases of one file went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuiteReport {
+    /// What the file says it is.
+    pub suite: String,
+    /// Each case by its id, with the reason where it failed.
+    pub cases: Vec<(String, Result<(), String>)>,
+}
+
+impl SuiteReport {
+    /// A file that no case of could be run.
+    pub fn unreadable(suite: &str, reason: impl Into<String>) -> Self {
+        Self {
+            suite: suite.to_owned(),
+            cases: vec![("file".to_owned(), Err(reason.into()))],
+        }
+    }
+
+    /// The cases that failed, with their reasons.
+    pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.cases.iter().filter_map(|(id, outcome)| {
+            let reason = outcome.as_ref().err()?;
+            Some((id.as_str(), reason.as_str()))
+        })
+    }
+}
