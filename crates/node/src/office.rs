@@ -136,7 +136,7 @@ impl Office {
             .result?
         {
             AnyAnswer::Act(seq) => Ok(seq),
-            AnyAnswer::ValueContext(_) | AnyAnswer::Vibe(_) => Err(internal()),
+            _ => Err(internal()),
         }
     }
 
@@ -236,7 +236,7 @@ impl Office {
             .ok_or_else(|| StoreError(format!("line {seq} holds no message")))
     }
 
-    fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
+    pub(crate) fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
         match result {
             Ok(_) => metrics::counter!("chancery_answered_total", "protocol" => protocol.as_str())
                 .increment(1),
@@ -248,7 +248,7 @@ impl Office {
 fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
     match decided.result? {
         AnyAnswer::ValueContext(answer) => Ok(answer),
-        AnyAnswer::Act(_) | AnyAnswer::Vibe(_) => Err(internal()),
+        _ => Err(internal()),
     }
 }
 
