@@ -26,6 +26,7 @@ mod server;
 mod state;
 mod table;
 mod tls;
+mod vacant;
 mod value_context;
 
 pub use access::{Need, Rule, is_scope};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use chancery_node::Office;
+use chancery_node::vacants::Vacants;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -50,6 +51,8 @@ pub struct ServeOptions {
     pub limits: HttpLimits,
     /// Reads the files again, for `POST /admin/reload`.
     pub reload: Option<Reload>,
+    /// The vacants of the node, where it has any.
+    pub vacants: Option<Arc<Vacants>>,
 }
 
 impl ServeOptions {
@@ -62,6 +65,7 @@ impl ServeOptions {
             dev: false,
             limits: HttpLimits::default(),
             reload: None,
+            vacants: None,
         }
     }
 }
@@ -113,6 +117,7 @@ pub fn serve(office: Arc<Office>, options: ServeOptions) -> Result<Server, Serve
         dev,
         limits,
         reload,
+        vacants,
     } = options;
     let is_loopback = listen.ip().is_loopback();
     if dev && !is_loopback {
@@ -127,7 +132,7 @@ pub fn serve(office: Arc<Office>, options: ServeOptions) -> Result<Server, Serve
     let address = listener.local_addr().map_err(failed)?;
     let durable = office.gate().store().is_durable();
     operations::recorder();
-    let door = Arc::new(HttpDoor::new(office, limits, dev, reload));
+    let door = Arc::new(HttpDoor::new(office, limits, dev, reload, vacants));
     let hall = Arc::new(Hall {
         router: router::router(&door),
         door: Arc::clone(&door),
