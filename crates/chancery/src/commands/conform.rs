@@ -208,6 +208,9 @@ impl VectorFile {
             Some(name) if chancery_vacant::conformance::suites().any(|known| known == name) => {
                 chancery_vacant::conformance::run(&self.text).cases
             }
+            Some(suite) if chancery_vibe::conformance::suites().any(|known| known == suite) => {
+                chancery_vibe::conformance::run(&self.text).cases
+            }
             Some(_) => none("no runner for this suite"),
         }
     }
