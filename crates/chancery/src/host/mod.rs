@@ -4,6 +4,7 @@ mod files;
 mod opened;
 mod start_line;
 mod tokens;
+mod vacants;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use chancery_doors::http::{
     HttpLimits, Reload, Reloaded, ServeError, ServeOptions, Server, TlsIdentity, serve,
 };
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::vacants::Vacants;
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
@@ -54,7 +56,11 @@ impl Host {
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
         let reload = reload(Arc::clone(&office), config.clone(), carrier);
-        let server = open_door(Arc::clone(&office), config, reload)?;
+        let vacants = vacants::vacants(Arc::clone(&office), config)?;
+        let server = open_door(Arc::clone(&office), config, reload, vacants.clone())?;
+        if let Some(vacants) = vacants {
+            vacants::begin(&vacants, config, server.listening().address).await?;
+        }
         opened.tell_address(&server.listening().address.to_string());
         opened.scrub_in_background(&office);
         Ok(Self {
@@ -131,6 +137,7 @@ async fn bring_in_line(
 ) -> Result<usize, Failure> {
     let settings = AllSettings {
         value_context: rule_settings(config),
+        vacant: vacants::rule_settings(config),
         ..AllSettings::default()
     };
     let mut written = usize::from(
@@ -204,7 +211,12 @@ fn reload(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>) -> Rel
     })
 }
 
-fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Server, Failure> {
+fn open_door(
+    office: Arc<Office>,
+    config: &Config,
+    reload: Reload,
+    vacants: Option<Arc<Vacants>>,
+) -> Result<Server, Failure> {
     let tls = config.tls.as_ref().map(files::tls_identity).transpose()?;
     let limits = HttpLimits {
         connections: count(config.limits.open_connections),
@@ -222,6 +234,7 @@ fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Ser
         dev: config.dev,
         limits,
         reload: Some(reload),
+        vacants,
     };
     serve(office, options).map_err(|error| {
         let failure = Failure::usage(error.to_string());
