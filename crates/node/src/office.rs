@@ -11,6 +11,7 @@ use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use chancery_store::StoreError;
+use chancery_vacant::Vacant;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
@@ -336,5 +337,7 @@ fn internal() -> Refusal {
 
 /// The protocol whose inboxes, states and sends a path names, as far as this build has it.
 pub fn served_protocol(name: &str) -> Option<ProtocolName> {
-    (name == ValueContext::NAME.as_str()).then_some(ValueContext::NAME)
+    [ValueContext::NAME, Vacant::NAME]
+        .into_iter()
+        .find(|protocol| protocol.as_str() == name)
 }

@@ -11,3 +11,6 @@ mod request_vectors;
 mod sending;
 mod serving;
 mod support;
+mod vacant_call;
+mod vacant_serving;
+mod vacant_vectors;

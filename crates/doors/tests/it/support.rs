@@ -13,10 +13,13 @@ use chancery_core::time::{Time, parse_value_context};
 use chancery_doors::HttpCarrier;
 use chancery_doors::http::{HttpLimits, ServeOptions, Server, serve};
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::vacants::{Behaviour, HostedVacant, OnRestart, Vacants};
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, SideLogs, SoftLimits, Vault,
 };
 use chancery_store::{Embedded, Memory, Options as StoreOptions, Store, recover};
+use chancery_vacant::id::VacantId;
+use chancery_vacant::state::State;
 use chancery_value_context::sign::seal;
 use chancery_value_context::world::World;
 use reqwest::{Client, RequestBuilder, Response};
@@ -54,6 +57,8 @@ pub struct Setup {
     pub settings: AllSettings,
     pub addresses: BTreeMap<String, String>,
     pub options: fn(&mut ServeOptions),
+    /// The vacants that are hosted, each with its seed; the first is the default.
+    pub vacants: Vec<(HostedVacant, [u8; 32])>,
 }
 
 impl Default for Setup {
@@ -68,6 +73,34 @@ impl Default for Setup {
             settings: AllSettings::default(),
             addresses: BTreeMap::new(),
             options: |_| {},
+            vacants: Vec::new(),
+        }
+    }
+}
+
+/// The seed of the vacant that tests host.
+pub const BOB_SEED: [u8; 32] = [7; 32];
+
+/// A vacant, ACTIVE, with the key of a seed.
+pub fn vacant(name: &str, seed: [u8; 32], behaviour: Behaviour) -> (HostedVacant, [u8; 32]) {
+    let vacant = HostedVacant {
+        name: name.to_owned(),
+        id: VacantId::of(&SigningKey::from_seed(&seed)),
+        first_state: State::Active,
+        capability: "echoes what it hears".to_owned(),
+        behaviour,
+        on_restart: OnRestart::Close,
+        participant: None,
+    };
+    (vacant, seed)
+}
+
+impl Setup {
+    /// A node that hosts the vacant bob as well.
+    pub fn with_vacant() -> Self {
+        Self {
+            vacants: vec![vacant("bob", BOB_SEED, Behaviour::Echo)],
+            ..Self::default()
         }
     }
 }
@@ -88,6 +121,7 @@ pub fn embedded(dir: &Path) -> Arc<dyn Store> {
 pub struct Running {
     pub office: Arc<Office>,
     pub server: Server,
+    pub vacants: Option<Arc<Vacants>>,
     pub address: SocketAddr,
     pub client: Client,
 }
@@ -98,6 +132,9 @@ impl Setup {
         let vault = Arc::new(Vault::new());
         for agent in [KITCHEN, PARENT, CHILD] {
             vault.hold(agent, key_of(agent));
+        }
+        for (vacant, seed) in &self.vacants {
+            vault.hold(vacant.id.hex(), SigningKey::from_seed(seed));
         }
         let options = Options {
             suite: Arc::new(Chancery::default()),
@@ -118,12 +155,23 @@ impl Setup {
             limits: self.limits,
             ..ServeOptions::new("127.0.0.1:0".parse().unwrap())
         };
+        let hosted: Vec<_> = self.vacants.into_iter().map(|(vacant, _)| vacant).collect();
+        let vacants = (!hosted.is_empty()).then(|| {
+            let vacants = Vacants::new(Arc::clone(&office), hosted, Some(0));
+            Arc::new(vacants.with_timeout(Duration::from_secs(20)))
+        });
+        serving.vacants = vacants.clone();
         (self.options)(&mut serving);
         let server = serve(Arc::clone(&office), serving).unwrap();
         let address = server.listening().address;
+        if let Some(vacants) = &vacants {
+            vacants.reconcile("http://node.example").await.unwrap();
+            vacants.resume().await.unwrap();
+        }
         Running {
             office,
             server,
+            vacants,
             address,
             client: client(),
         }
