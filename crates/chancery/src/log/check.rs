@@ -4,9 +4,7 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::{Line, ProtocolName, Seq};
 use chancery_core::protocol::Suite;
 use chancery_core::rows::MapRows;
-use chancery_journal::{
-    Head, LineCheck, Prepared, ReplayReport, Replayer, Verifier, VerifyReport,
-};
+use chancery_journal::{Head, LineCheck, Prepared, ReplayReport, Replayer, Verifier, VerifyReport};
 use chancery_vacant::rules::ChainCheck;
 
 use super::batches::Batches;
