@@ -15,6 +15,7 @@ use chancery_store::{Store, StoreError};
 use tokio::task::JoinHandle;
 
 use crate::after::Follow;
+use crate::allowance::Allowance;
 use crate::clock::{Clock, Entropy};
 use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit, Threads};
 use crate::inboxes::Inboxes;
@@ -28,6 +29,9 @@ use crate::vault::Vault;
 
 /// How far the machine's clock may be behind the journal's time at start (CH-JRN-14).
 const CLOCK_BEHIND_AT_MOST: Duration = Duration::from_secs(60);
+
+/// Failed signatures that are explained in a second, for all senders together: each may cost a few dozen verifications.
+const HINTS_PER_S: u32 = 16;
 
 /// What a node is started with.
 pub struct Options<S: Suite> {
@@ -84,6 +88,7 @@ pub struct Node<S: Suite> {
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
     started: Time,
+    hints: Allowance,
     running: std::sync::Mutex<Option<Running>>,
 }
 
@@ -154,6 +159,7 @@ impl<S: Suite> Node<S> {
             side_logs,
             soft_limits,
             started,
+            hints: Allowance::new(HINTS_PER_S),
             running,
         })
     }
@@ -176,6 +182,11 @@ impl<S: Suite> Node<S> {
     /// When the node started, on its own clock.
     pub fn started(&self) -> Time {
         self.started
+    }
+
+    /// How often a failed signature is still explained.
+    pub(crate) const fn hints(&self) -> &Allowance {
+        &self.hints
     }
 
     /// Deliveries that are not settled.

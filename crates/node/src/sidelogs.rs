@@ -1,5 +1,7 @@
 //! The two side logs (CH-JRN-6): what was refused, and what was ignored, repeated or soft. Never the journal, never a body.
 
+use std::collections::BTreeMap;
+
 use chancery_core::decision::Event;
 use chancery_core::line::ProtocolName;
 use chancery_core::refusal::Refusal;
@@ -25,6 +27,8 @@ struct Rejection<'a> {
     path: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<&'a str>,
+    #[serde(flatten)]
+    detail: BTreeMap<&'static str, &'a serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -59,6 +63,11 @@ impl SideLogs {
                 requirement: refusal.requirement,
                 path: refusal.path.as_deref(),
                 message_id: refusal.message_id.as_deref(),
+                detail: refusal
+                    .detail
+                    .iter()
+                    .map(|(name, value)| (*name, value))
+                    .collect(),
             },
         );
     }

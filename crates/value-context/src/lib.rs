@@ -30,6 +30,7 @@ pub mod rules;
 pub mod settings;
 pub mod sign;
 pub mod signature;
+pub mod signature_help;
 pub mod trust;
 pub mod verify;
 pub mod world;

@@ -29,6 +29,7 @@ mod secrets;
 mod sending;
 mod served;
 mod shells;
+mod signature_help;
 mod strace;
 mod support;
 mod value_context_log;

@@ -1,5 +1,7 @@
 //! Answers in the shape of value-context (VX-ERR-1, VX-ERR-2).
 
+use std::collections::BTreeMap;
+
 use chancery_core::refusal::Refusal;
 use chancery_value_context::answer;
 use chancery_value_context::code::{Code, Fault, MAX_MESSAGE_LENGTH};
@@ -26,6 +28,8 @@ struct ErrorBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<&'a str>,
     retryable: bool,
+    #[serde(flatten)]
+    detail: BTreeMap<&'static str, &'a serde_json::Value>,
 }
 
 /// The answer to a message that is in the agent's queue.
@@ -53,6 +57,11 @@ pub(crate) fn rejected(refusal: &Refusal) -> Reply {
             message: &message[..end],
             path: refusal.path.as_deref(),
             retryable: refusal.retryable,
+            detail: refusal
+                .detail
+                .iter()
+                .map(|(name, value)| (*name, value))
+                .collect(),
         },
     };
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -9,6 +9,7 @@ mod files;
 mod identifiers;
 mod properties;
 mod requests;
+mod signature_help;
 mod signatures;
 mod support;
 mod vectors;
