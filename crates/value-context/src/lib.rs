@@ -27,6 +27,7 @@ pub mod outgoing;
 pub mod personal_state;
 mod protocol;
 pub mod rules;
+pub mod schema;
 pub mod settings;
 pub mod sign;
 pub mod signature;

@@ -10,6 +10,7 @@ use crate::creed::CreedRef;
 use crate::members::{closed, object, required, required_text, text};
 use crate::message_id::MessageId;
 use crate::personal_state::PersonalState;
+use crate::schema::{ContextText, CreedText};
 use crate::signature::{SignatureText, SignedForms};
 use bytes::Bytes;
 use chancery_core::canonical::{Canonical, Dialect, canonical_cutting};
@@ -23,7 +24,8 @@ pub const DEFAULT_MAX_BYTES: usize = 65_536;
 /// The most to which that limit can be raised (VX-ENV-7).
 pub const MAX_MAX_BYTES: usize = 1_048_576;
 
-const ENVELOPE: [&str; 8] = [
+/// The members of an envelope; all but the last are required.
+pub(crate) const ENVELOPE: [&str; 8] = [
     "vcp_message",
     "type",
     "message_id",
@@ -63,6 +65,19 @@ impl Kind {
             Self::ConstitutionAnnounce => "constitution_announce",
             Self::ConstraintPropagate => "constraint_propagate",
             Self::Escalation => "escalation",
+        }
+    }
+
+    /// The schema of the payload of this kind.
+    pub(crate) fn payload_schema(
+        self,
+        schemas: &mut schemars::SchemaGenerator,
+    ) -> schemars::Schema {
+        match self {
+            Self::ContextShare => schemas.subschema_for::<ContextShare>(),
+            Self::ConstitutionAnnounce | Self::ConstraintPropagate | Self::Escalation => {
+                schemars::json_schema!({ "type": "object" })
+            }
         }
     }
 
@@ -109,11 +124,14 @@ pub enum Payload {
 }
 
 /// The payload of a `context_share` (VX-CS-1).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema)]
+#[schemars(rename = "context_share", deny_unknown_fields)]
 pub struct ContextShare {
     /// The context string as written; [`context::validate`] holds.
+    #[schemars(with = "ContextText")]
     pub context: Box<str>,
     /// The active constitution as written; [`CreedRef::parse`] holds.
+    #[schemars(with = "CreedText")]
     pub constitution_ref: Box<str>,
     /// How the agent's owner is, when it is shared.
     pub personal_state: Option<PersonalState>,

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use chancery_core::canonical::{Dialect, write_f64, write_string};
+use chancery_core::canonical::{Dialect, to_bytes, write_f64, write_string};
 use chancery_core::json::{Number, Object, Value};
 use chancery_core::keys::ed25519::{Signature, VerifyingKey, decode_signature, encode_signature};
 use chancery_core::keys::{Algorithm, Keyring};
@@ -89,14 +89,7 @@ pub fn add(refusal: &mut Refusal, received: &[u8], keys: &Keyring, now: Time) {
     };
     let words = help.in_words();
     refusal.message.to_mut().push_str(&words);
-    let Help {
-        would_verify_as,
-        first_difference_at,
-    } = help;
-    refusal.detail.extend([
-        ("would_verify_as", would_verify_as.into()),
-        ("first_difference_at", first_difference_at.into()),
-    ]);
+    refusal.details = Some(help.as_json());
 }
 
 /// Looks for the way in which an envelope's signature would verify under a usable key of its sender; none when there is
@@ -133,6 +126,23 @@ pub fn help(envelope: &Value<'_>, keys: &Keyring, now: Time) -> Option<Help> {
 }
 
 impl Help {
+    fn as_json(&self) -> String {
+        let difference = self.first_difference_at.map(|at| at as u64);
+        let members = Object::new()
+            .with(
+                "first_difference_at",
+                difference.map_or(Value::Null, Value::from),
+            )
+            .with(
+                "would_verify_as",
+                self.would_verify_as
+                    .clone()
+                    .map_or(Value::Null, Value::from),
+            );
+        let bytes = to_bytes(&Value::Object(members), Dialect::Vibe);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// The same as the end of a sentence.
     fn in_words(&self) -> String {
         let Some(names) = &self.would_verify_as else {

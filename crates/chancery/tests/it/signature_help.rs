@@ -6,6 +6,7 @@ use chancery_node::Clock;
 use serde_json::Value;
 
 use crate::running_node::{KITCHEN, LIVING_ROOM, RunningNode};
+use crate::support::Ran;
 
 const ID: &str = "019c60dc-5b60-7000-8000-00000000000";
 
@@ -46,18 +47,13 @@ impl Strict {
         let told = self.node.run_as(None, &send).exits(1).json();
         let id = format!("{ID}{number}");
         // The note is written in groups, a moment after the answer.
-        let explained = loop {
-            let ran = self.node.run(&["log", "explain", &id]);
-            if ran
-                .out
-                .windows(7)
-                .filter(|part| *part == b"refused")
-                .count()
-                >= 2
-            {
-                break ran.exits(1).text();
-            }
-        };
+        let noted_twice = |ran: &Ran| ran.text().matches("refused at ").count() == 2;
+        let explained = (0..10_000)
+            .map(|_| self.node.run(&["log", "explain", &id]))
+            .find(noted_twice)
+            .unwrap()
+            .exits(1)
+            .text();
         let machine = self.node.run(&["log", "explain", &id, "--json"]);
         let noted = machine.exits(1).json()["refused"][0].clone();
         (words, told["error"].clone(), explained, noted)

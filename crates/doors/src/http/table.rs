@@ -48,7 +48,7 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 24] = {
+static ROUTES: [Route; 25] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
     const ADMIN: Rule = Rule::Token(Need::Admin);
     const READ_INBOX: Rule = Rule::Token(Need::ReadInbox);
@@ -75,6 +75,7 @@ static ROUTES: [Route; 24] = {
         route!(DELETE "/admin/tokens/{id}", ADMIN, admin::tokens::revoke, "revokes a token"),
         route!(POST "/admin/reload", ADMIN, admin::reload, "reads the files again"),
         route!(POST "/dev/clock", Rule::DevOnly, operations::set_clock, "sets a fixed clock"),
+        route!(GET "/schema/value-context.json", Rule::Public, operations::schema, "the JSON Schema of a message"),
         route!(GET "/healthz", Rule::Public, operations::health, "tells that the process answers"),
         route!(GET "/readyz", Rule::Public, operations::ready, "tells whether envelopes are taken"),
         route!(GET "/metrics", Rule::Token(Need::ReadMetrics), operations::metrics, "tells figures for Prometheus"),

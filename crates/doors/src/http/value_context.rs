@@ -1,7 +1,5 @@
 //! Answers in the shape of value-context (VX-ERR-1, VX-ERR-2).
 
-use std::collections::BTreeMap;
-
 use chancery_core::refusal::Refusal;
 use chancery_value_context::answer;
 use chancery_value_context::code::{Code, Fault, MAX_MESSAGE_LENGTH};
@@ -9,6 +7,7 @@ use chancery_value_context::message_id::MessageId;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::reply::{Reply, reply};
 
@@ -29,7 +28,7 @@ struct ErrorBody<'a> {
     path: Option<&'a str>,
     retryable: bool,
     #[serde(flatten)]
-    detail: BTreeMap<&'static str, &'a serde_json::Value>,
+    details: Map<String, Value>,
 }
 
 /// The answer to a message that is in the agent's queue.
@@ -57,11 +56,7 @@ pub(crate) fn rejected(refusal: &Refusal) -> Reply {
             message: &message[..end],
             path: refusal.path.as_deref(),
             retryable: refusal.retryable,
-            detail: refusal
-                .detail
-                .iter()
-                .map(|(name, value)| (*name, value))
-                .collect(),
+            details: details_of(refusal),
         },
     };
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -84,6 +79,12 @@ pub(crate) fn rejected(refusal: &Refusal) -> Reply {
         _ => {}
     }
     reply
+}
+
+/// What a refusal says beyond its code: help with a signature.
+fn details_of(refusal: &Refusal) -> Map<String, Value> {
+    let details = refusal.details.as_deref().unwrap_or("{}");
+    serde_json::from_str(details).unwrap_or_default()
 }
 
 /// A refusal that the door itself gives, before the node sees anything.

@@ -9,6 +9,7 @@ mod files;
 mod identifiers;
 mod properties;
 mod requests;
+mod schema;
 mod signature_help;
 mod signatures;
 mod support;

@@ -1,0 +1,144 @@
+//! The JSON Schema of a message, made from the types that decoding gives (VX-SCH-1).
+//!
+//! It describes what [`decode`](crate::message::decode) accepts as far as JSON Schema can say it. Grammars of context
+//! strings, creed references and constraint values go further: what it accepts may still be refused, what it refuses
+//! always is. Nothing validates against it at run time (VX-SCH-2).
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+use crate::agent_id::{self, BROADCAST};
+use crate::creed;
+use crate::message::{ENVELOPE, Kind, VERSION};
+use crate::message_id::MessageId;
+
+/// Where this schema says it is at home.
+const ID: &str = "urn:chancery:schema:value-context:1.2";
+
+/// The text of a creed reference.
+pub(crate) struct CreedText;
+/// The text of a context.
+pub(crate) struct ContextText;
+
+impl JsonSchema for CreedText {
+    fn schema_name() -> Cow<'static, str> {
+        "creed_ref".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^creed://[a-z0-9.-]+/[a-zA-Z0-9._/@-]+$",
+            "maxLength": creed::MAX_LENGTH,
+        })
+    }
+}
+
+impl JsonSchema for ContextText {
+    fn schema_name() -> Cow<'static, str> {
+        "context".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "minLength": 1 })
+    }
+}
+
+impl JsonSchema for MessageId {
+    fn schema_name() -> Cow<'static, str> {
+        "message_id".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "UUID version 7, lower case",
+            "type": "string",
+            "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$",
+        })
+    }
+}
+
+/// The schema of a message as it is received.
+pub fn schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let members: Map<String, Value> = ENVELOPE
+        .into_iter()
+        .map(|name| (name.to_owned(), member(name, &mut generator).to_value()))
+        .collect();
+    let payloads: Vec<Value> = Kind::ALL
+        .into_iter()
+        .map(|kind| {
+            json!({
+                "if": { "properties": { "type": { "const": kind.as_str() } } },
+                "then": { "properties": { "payload": kind.payload_schema(&mut generator) } },
+            })
+        })
+        .collect();
+    let required: Vec<&str> = ENVELOPE
+        .into_iter()
+        .filter(|name| *name != "signature")
+        .collect();
+    let mut whole = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
+        "title": "Value-Context message 1.2, as Chancery receives it",
+        "type": "object",
+        "required": required,
+        "properties": members,
+        "additionalProperties": false,
+        "allOf": payloads,
+        "$defs": generator.take_definitions(true),
+    });
+    forbid_null(&mut whole);
+    whole
+}
+
+/// A member of the envelope.
+fn member(name: &str, generator: &mut SchemaGenerator) -> Schema {
+    let kinds = Kind::ALL.map(Kind::as_str);
+    let agent = json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": agent_id::MAX_CODE_POINTS,
+        "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$",
+    });
+    let schema = match name {
+        "vcp_message" => json!({ "const": VERSION }),
+        "type" => json!({ "enum": kinds }),
+        "message_id" => return generator.subschema_for::<MessageId>(),
+        "sender" => json!({ "allOf": [agent, { "not": { "const": BROADCAST } }] }),
+        "recipient" => agent,
+        "timestamp" => json!({
+            "type": "string",
+            "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$",
+        }),
+        "signature" => json!({ "type": "string", "pattern": "^base64:[A-Za-z0-9+/=]+$" }),
+        // The payload is described by type; a member that this function does not know is never valid.
+        "payload" => json!({ "type": "object" }),
+        _ => json!(false),
+    };
+    Schema::try_from(schema).unwrap_or_else(|_| Schema::from(false))
+}
+
+/// A member that may be left out may not be `null` (VX-ENV-5): takes `null` out wherever a type allowed it.
+fn forbid_null(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(forbid_null),
+        Value::Object(members) => {
+            if let Some(Value::Array(types)) = members.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [one] = types.as_slice() {
+                    let one = one.clone();
+                    members.insert("type".to_owned(), one);
+                }
+            }
+            if let Some(Value::Array(choices)) = members.get_mut("anyOf") {
+                choices.retain(|choice| *choice != json!({ "type": "null" }));
+            }
+            members.values_mut().for_each(forbid_null);
+        }
+        _ => {}
+    }
+}
