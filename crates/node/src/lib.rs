@@ -19,6 +19,7 @@ mod reconcile;
 mod sequencer;
 mod sidelogs;
 mod soft;
+mod spawned;
 pub mod suite;
 mod timers;
 mod tokens;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::admin;
-use chancery_core::keys::Keyring;
+use chancery_core::decision::Event;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::{RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::timer::TIMERS;
+use chancery_journal::InForce;
 use chancery_store::{Store, StoreError};
 use tokio::task::JoinHandle;
 
@@ -106,7 +106,8 @@ impl<S: Suite> Node<S> {
         let outbox = Arc::new(Outbox::new(Arc::clone(&options.store), options.carrier));
         let timers = Arc::new(Timers::new(options.clock.clone()));
         let side_logs = Arc::new(options.side_logs);
-        let (settings, keyring) = rules_on_record(&*options.suite, &options.store)?;
+        let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
+        let in_force = InForce::of_rows(&*options.suite, rows)?;
         let soft_limits = options.soft_limits;
         let soft = Soft::new(
             soft_limits,
@@ -119,8 +120,7 @@ impl<S: Suite> Node<S> {
             vault: options.vault,
             clock: options.clock,
             entropy: options.entropy,
-            settings,
-            keyring,
+            in_force,
             limits: options.gate_limits,
         };
         let (gate, threads) = Gate::start(parts, soft, |gate| {
@@ -221,6 +221,11 @@ impl<S: Suite> Node<S> {
             .rejected(protocol, self.gate.clock().now(), refusal);
     }
 
+    /// Notes something worth telling that no decision told.
+    pub fn note_event(&self, event: &Event) {
+        self.side_logs.event(event);
+    }
+
     /// Stops: takes nothing more, decides what waits, makes it durable and closes the store.
     pub async fn stop(&self) -> Result<(), StoreError> {
         let running = self
@@ -272,13 +277,4 @@ fn check_clock(clock: &Clock, journal: Option<Time>) -> Result<(), StartError> {
         return Err(StartError::ClockBehind { now, journal });
     }
     Ok(())
-}
-
-/// Settings and keys as the log left them.
-fn rules_on_record<S: Suite>(
-    suite: &S,
-    store: &Arc<dyn Store>,
-) -> Result<(S::Settings, Keyring), RowsDamaged> {
-    let rows: &dyn Rows = &Overlay::new(Arc::clone(store));
-    Ok((suite.settings(rows)?, admin::keyring(rows)?))
 }

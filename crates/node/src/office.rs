@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
+use chancery_core::decision::Event;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::protocol::{Caller, Door, Input, Protocol};
@@ -46,6 +47,7 @@ impl Office {
         let mut result = self.receive(raw.clone(), door).await;
         if let Err(refusal) = &mut result {
             self.help_with_signature(refusal, &raw);
+            self.alert_of_key(refusal);
         }
         self.note(ProtocolName::ValueContext, &result);
         result
@@ -56,6 +58,17 @@ impl Office {
         if signature_help::applies(refusal) && self.hints().take(Instant::now()) {
             let now = self.gate().clock().now();
             signature_help::add(refusal, raw, &self.gate().keyring(), now);
+        }
+    }
+
+    /// Somebody signs with a key that is withdrawn or not yet in use: an operator is to be told (VX-KEY-5).
+    fn alert_of_key(&self, refusal: &Refusal) {
+        if refusal.code == Code::KeyNotValid.as_str() {
+            self.note_event(&Event {
+                name: "key_alert",
+                protocol: ProtocolName::ValueContext,
+                message_id: refusal.message_id.clone(),
+            });
         }
     }
 
@@ -273,7 +286,8 @@ fn overloaded(message_id: &str) -> Refusal {
     }
 }
 
-fn internal() -> Refusal {
+/// A fault of the node itself.
+pub(crate) fn internal() -> Refusal {
     Fault::new(Code::Internal, "the node could not answer").into_refusal("")
 }
 

@@ -38,6 +38,9 @@ pub struct AgentRecord {
     /// Its participant, when it is not its own (CH-ID-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Whether it came from a file: then it leaves when it is in the file no more (CH-JRN-1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_file: bool,
 }
 
 /// A constraint on record.
@@ -70,6 +73,7 @@ impl AgentRecord {
                 .map(ConstraintRecord::of)
                 .collect(),
             agent: agent.participant.as_deref().map(str::to_owned),
+            from_file: true,
         }
     }
 

@@ -43,14 +43,17 @@ async fn serve(config: &Config, terminal: &mut Terminal) -> Outcome {
     let host = Host::start(config).await?;
     terminal.json_line(&host.start_line())?;
     terminal.out.flush()?;
-    tokio::select! {
-        () = signals.told_to_stop() => {
-            host.stop().await?;
-            Ok(Exit::Done)
-        }
-        () = host.office.gate().failed() => {
-            Err(Failure::damaged("the log or its rows cannot be trusted any more; nothing further was answered")
-                .next("see the messages above; check the disk, then: chancery log verify").into())
+    loop {
+        tokio::select! {
+            () = signals.told_to_stop() => {
+                host.stop().await?;
+                return Ok(Exit::Done);
+            }
+            _ = signals.hangup.recv() => host.reload().await,
+            () = host.office.gate().failed() => {
+                return Err(Failure::damaged("the log or its rows cannot be trusted any more; nothing further was answered")
+                    .next("see the messages above; check the disk, then: chancery log verify").into())
+            }
         }
     }
 }
@@ -75,8 +78,9 @@ fn log_to_stderr() {
         .try_init();
 }
 
-/// SIGTERM and SIGINT (CH-NET-3).
+/// SIGTERM and SIGINT (CH-NET-3); SIGHUP reads the files again (VX-KEY-7).
 struct Signals {
+    hangup: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
@@ -89,6 +93,7 @@ impl Signals {
                 .map_err(|error| Failure::damaged(format!("cannot wait for signals: {error}")))
         };
         Ok(Self {
+            hangup: on(SignalKind::hangup())?,
             terminate: on(SignalKind::terminate())?,
             interrupt: on(SignalKind::interrupt())?,
         })

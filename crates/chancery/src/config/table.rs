@@ -244,6 +244,12 @@ pub const KEYS: &[Key] = &[
         "false",
         "let hosted agents broadcast personal_state",
     ),
+    key(
+        "value_context.short_lived_key_max_s",
+        SOME,
+        "86400",
+        "longest life of a key that is made for a spawned agent",
+    ),
 ];
 
 /// Sections of protocols that this build does not serve.

@@ -76,6 +76,8 @@ pub struct ValueContext {
     pub share_personal_state: bool,
     /// Whether they may broadcast it.
     pub share_personal_state_broadcast: bool,
+    /// The longest life of a key for a spawned agent (VX-KEY-6).
+    pub short_lived_key_max_s: u64,
 }
 
 /// The configuration.
@@ -201,6 +203,7 @@ impl Typed<'_> {
             share_personal_state: self.switch("value_context.share_personal_state"),
             share_personal_state_broadcast: self
                 .switch("value_context.share_personal_state_broadcast"),
+            short_lived_key_max_s: self.integer("value_context.short_lived_key_max_s"),
         }
     }
 }
