@@ -124,6 +124,13 @@ pub enum Act {
         /// Why.
         code: Failure,
     },
+    /// A timer was due and still wanted.
+    Timer {
+        /// Whose rules.
+        protocol: ProtocolName,
+        /// Which one and for what, as those rules write it.
+        timer: serde_json::Value,
+    },
 }
 
 /// The row of a protocol's settings.
@@ -262,7 +269,7 @@ pub fn decide(act: &Act, hook: AgentHook<'_>, cx: &mut Cx<'_>) -> Result<Seq, St
             decide_agent(*protocol, id, record.as_ref(), *run_state, hook, cx)?;
         }
         Act::Token(record) => decide_token(record, cx)?,
-        Act::Failed { .. } => {}
+        Act::Failed { .. } | Act::Timer { .. } => {}
     }
     Ok(cx.line(line))
 }

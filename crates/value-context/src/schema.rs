@@ -10,40 +10,69 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 use crate::agent_id::{self, BROADCAST};
+use crate::context;
 use crate::creed;
 use crate::message::{ENVELOPE, Kind, VERSION};
 use crate::message_id::MessageId;
+use crate::payload::{ENVIRONMENTS, Severity};
 
 /// Where this schema says it is at home.
 const ID: &str = "urn:chancery:schema:value-context:1.2";
 
-/// The text of a creed reference.
-pub(crate) struct CreedText;
-/// The text of a context.
-pub(crate) struct ContextText;
+/// A text inside a payload that is described by a schema of its own.
+macro_rules! text {
+    ($(#[$what:meta] $text:ident, $name:literal, $schema:tt;)*) => {$(
+        #[$what]
+        pub(crate) struct $text;
 
-impl JsonSchema for CreedText {
-    fn schema_name() -> Cow<'static, str> {
-        "creed_ref".into()
-    }
+        impl JsonSchema for $text {
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "pattern": "^creed://[a-z0-9.-]+/[a-zA-Z0-9._/@-]+$",
-            "maxLength": creed::MAX_LENGTH,
-        })
-    }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    )*};
 }
 
-impl JsonSchema for ContextText {
-    fn schema_name() -> Cow<'static, str> {
-        "context".into()
-    }
+text! {
+    /// A creed reference.
+    CreedText, "creed_ref", {
+        "type": "string",
+        "pattern": "^creed://[a-z0-9.-]+/[a-zA-Z0-9._/@-]+$",
+        "maxLength": creed::MAX_LENGTH,
+    };
+    /// A context.
+    ContextText, "context", { "type": "string", "minLength": 1, "maxLength": context::MAX_CODE_POINTS };
+    /// The hash of a manifest.
+    ManifestHash, "manifest_hash", { "type": "string", "pattern": "^sha256:[a-f0-9]{64}$" };
+    /// A pattern of model names.
+    ModelPattern, "model_pattern", { "type": "string", "pattern": "^[a-zA-Z0-9*-]+$" };
+    /// A purpose.
+    Purpose, "purpose", { "type": "string", "pattern": "^[a-z0-9-]+$" };
+    /// An environment.
+    Environment, "environment", { "enum": ENVIRONMENTS };
+}
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 1 })
-    }
+/// An acknowledgement asks for none; whatever else is critical or an emergency does (VX-ES-2, VX-ES-3).
+pub(crate) fn when_acks_are_asked_for() -> Value {
+    let acknowledges = "^ACK: ?[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}($|[^0-9A-Za-z-])";
+    let grave: Vec<&str> = Severity::ALL
+        .into_iter()
+        .filter(|severity| severity.is_grave())
+        .map(Severity::as_str)
+        .collect();
+    let asked = |asked: bool| json!({ "properties": { "requires_ack": { "const": asked } } });
+    json!([{
+        "if": { "properties": { "reason": { "pattern": acknowledges } } },
+        "then": asked(false),
+        "else": {
+            "if": { "properties": { "severity": { "enum": grave } } },
+            "then": asked(true),
+        },
+    }])
 }
 
 impl JsonSchema for MessageId {

@@ -57,11 +57,35 @@ async fn read_again(
     };
     let mut world = WorldFile::read(path, config.dev)?;
     let secret_keys = world.take_secret_keys()?;
-    let written = bring_in_line(office, config, Some(&world)).await?;
-    carrier.set_addresses(world.addresses());
     let vault = office.gate().vault();
-    vault.keep_only(|owner| secret_keys.iter().any(|(kept, _)| kept == owner));
-    for (owner, key) in secret_keys {
+    // The record of an agent says whether the node signs for it, so the keys of new ones are held before.
+    let held: Vec<bool> = secret_keys
+        .iter()
+        .map(|(owner, _)| vault.holds(owner))
+        .collect();
+    let owners: Vec<String> = secret_keys.iter().map(|(owner, _)| owner.clone()).collect();
+    let mut replacing = Vec::new();
+    for ((owner, key), was_held) in secret_keys.into_iter().zip(&held) {
+        if *was_held {
+            replacing.push((owner, key));
+        } else {
+            vault.hold(owner, key);
+        }
+    }
+    let written = match bring_in_line(office, config, Some(&world)).await {
+        Ok(written) => written,
+        Err(failure) => {
+            let is_new = |owner: &str| {
+                let at = owners.iter().position(|known| known == owner);
+                at.is_some_and(|at| !held[at])
+            };
+            vault.keep_only(|owner| !is_new(owner));
+            return Err(failure);
+        }
+    };
+    carrier.set_addresses(world.addresses());
+    vault.keep_only(|owner| owners.iter().any(|kept| kept == owner));
+    for (owner, key) in replacing {
         vault.hold(owner, key);
     }
     Ok(written)

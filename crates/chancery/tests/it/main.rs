@@ -16,6 +16,7 @@ mod exit_codes;
 mod first_steps;
 mod help_texts;
 mod key_files;
+mod keys_in_use;
 mod kill;
 mod live_node;
 mod logs_checked;

@@ -66,6 +66,11 @@ impl RunningNode {
         }
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Runs a command with the first token.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         self.run_as(Some(&self.admin), arguments)

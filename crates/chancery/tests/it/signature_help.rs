@@ -27,9 +27,13 @@ impl Strict {
     }
 
     fn text(&self, number: u8, payload: &str) -> String {
+        self.message(number, "context_share", payload)
+    }
+
+    fn message(&self, number: u8, kind: &str, payload: &str) -> String {
         let stamp = &self.stamp;
         format!(
-            r#"{{"message_id":"{ID}{number}","payload":{payload},"recipient":"{KITCHEN}","sender":"{LIVING_ROOM}","timestamp":"{stamp}","type":"context_share","vcp_message":"1.2"}}"#
+            r#"{{"message_id":"{ID}{number}","payload":{payload},"recipient":"{KITCHEN}","sender":"{LIVING_ROOM}","timestamp":"{stamp}","type":"{kind}","vcp_message":"1.2"}}"#
         )
     }
 
@@ -92,6 +96,17 @@ fn the_cause_is_told_where_there_is_one() {
 
     let text = strict.text(3, PAYLOAD);
     strict.check(3, &text, &strict.sign(&normal), "payload_only", 2);
+
+    let constraint = |value: &str| {
+        format!(
+            r#"{{"constraints":[{{"source_constitution_ref":"creed://creed.space/a@1.0.0","type":"x","value":{value}}}],"propagation_mode":"merge"}}"#
+        )
+    };
+    let message = |value: &str| strict.message(6, "constraint_propagate", &constraint(value));
+    let demanded = message("{\"𐀀\":1,\"\u{e000}\":2}");
+    let signature = strict.sign(&message("{\"\u{e000}\":2,\"𐀀\":1}"));
+    let at = demanded.find('𐀀').unwrap();
+    strict.check(6, &demanded, &signature, "code_point_order", at);
 
     // Which characters a signature has depends on the time; unpadded it is wrong in any case.
     let (text, demanded) = (strict.text(4, PAYLOAD), strict.text(4, &normal));

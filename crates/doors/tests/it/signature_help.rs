@@ -5,7 +5,7 @@ use chancery_node::suite::AllSettings;
 use chancery_value_context::settings::Settings;
 use serde_json::{Value, json};
 
-use crate::support::{LIVING_ROOM, Running, Setup, envelope, key_of, message_id};
+use crate::support::{CHILD, LIVING_ROOM, PARENT, Running, Setup, envelope, key_of, message_id};
 
 /// The envelope of the support as RFC 8785 writes it, with a state whose one number is `energy`.
 fn demanded(energy: &str) -> String {
@@ -90,6 +90,31 @@ async fn each_cause_is_told() {
     let start = demanded_7.find("{\"constitution_ref").unwrap();
     let end = demanded_7.find(",\"recipient\"").unwrap();
     check(&node, &signed(&demanded_7[start..end]), "payload_only", 2).await;
+    node.stop().await;
+}
+
+// VX-CAN-2: only names inside a constraint's value can sort differently.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_order_of_names_is_told() {
+    let node = strict_node().await;
+    let text = |value: &str| {
+        format!(
+            r#"{{"message_id":"{}","payload":{{"constraints":[{{"source_constitution_ref":"creed://creed.space/a@1.0.0","type":"x","value":{value}}}],"propagation_mode":"merge"}},"recipient":"{CHILD}","sender":"{PARENT}","timestamp":"2026-02-15T10:33:00Z","type":"constraint_propagate","vcp_message":"1.2"}}"#,
+            message_id(1),
+        )
+    };
+    let demanded = text("{\"𐀀\":1,\"\u{e000}\":2}");
+    let signed = key_of(PARENT).sign(text("{\"\u{e000}\":2,\"𐀀\":1}").as_bytes());
+    let signature = encode_signature(&signed);
+    let body = format!(
+        r#"{},"signature":"{signature}"}}"#,
+        &demanded[..demanded.len() - 1]
+    );
+    let (status, body) = node.share(body).await;
+    assert_eq!(status, 401, "{body}");
+    assert_eq!(body["error"]["would_verify_as"], "code_point_order");
+    let at = demanded.find('𐀀').unwrap();
+    assert_eq!(body["error"]["first_difference_at"], at);
     node.stop().await;
 }
 
