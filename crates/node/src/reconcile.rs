@@ -80,7 +80,14 @@ impl Office {
             .collect();
         let gone = self.keys_gone(&keys)?;
         self.check_keys(&gone, &keys)?;
-        Ok(self.reconcile_keys(gone, &keys).await? + self.reconcile_agents(world).await?)
+        let mut written = gone.len();
+        for key in gone {
+            let what = name_of(&key);
+            self.record(Act::Key(key), || what).await?;
+        }
+        written += self.reconcile_keys(&world.keys).await?;
+        written += self.reconcile_agents(world).await?;
+        Ok(written)
     }
 
     /// Keys that came from a file and are in it no more. A withdrawn one stays, so that it cannot come back.
@@ -121,27 +128,6 @@ impl Office {
         Ok(())
     }
 
-    async fn reconcile_keys(
-        &self,
-        gone: Vec<KeyRecord>,
-        in_file: &BTreeMap<(&str, &str), &KeyRecord>,
-    ) -> Result<usize, ReconcileError> {
-        let mut written = 0;
-        for key in gone {
-            let what = name_of(&key);
-            self.record(Act::Key(key), || what).await?;
-            written += 1;
-        }
-        for key in in_file.values().copied() {
-            let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
-            if on_record.as_ref() != Some(key) {
-                self.record(Act::Key(key.clone()), || name_of(key)).await?;
-                written += 1;
-            }
-        }
-        Ok(written)
-    }
-
     async fn reconcile_agents(&self, world: &World) -> Result<usize, ReconcileError> {
         let in_file: BTreeMap<&str, AgentRecord> = world
             .agents
@@ -179,6 +165,22 @@ impl Office {
                     run_state: None,
                 };
                 self.record(act, || format!("agent {id}")).await?;
+                written += 1;
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes the keys that differ from the record, in sorted order: of a world file, or those that a vibe seed pins. Gives
+    /// their number.
+    pub async fn reconcile_keys(&self, keys: &[KeyRecord]) -> Result<usize, ReconcileError> {
+        let mut written = 0;
+        let mut keys: Vec<&KeyRecord> = keys.iter().collect();
+        keys.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
+        for key in keys {
+            let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
+            if on_record.as_ref() != Some(key) {
+                self.record(Act::Key(key.clone()), || name_of(key)).await?;
                 written += 1;
             }
         }

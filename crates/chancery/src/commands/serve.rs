@@ -45,11 +45,13 @@ async fn serve(config: &Config, terminal: &mut Terminal) -> Outcome {
     terminal.out.flush()?;
     loop {
         tokio::select! {
-            () = signals.told_to_stop() => {
-                host.stop().await?;
-                return Ok(Exit::Done);
-            }
-            _ = signals.hangup.recv() => host.reload().await,
+            told = signals.next() => match told {
+                Told::Stop => {
+                    host.stop().await?;
+                    return Ok(Exit::Done);
+                }
+                Told::Reload => host.reload().await,
+            },
             () = host.office.gate().failed() => {
                 return Err(Failure::damaged("the log or its rows cannot be trusted any more; nothing further was answered")
                     .next("see the messages above; check the disk, then: chancery log verify").into())
@@ -99,10 +101,17 @@ impl Signals {
         })
     }
 
-    async fn told_to_stop(&mut self) {
+    async fn next(&mut self) -> Told {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.hangup.recv() => Told::Reload,
         }
     }
+}
+
+/// What a signal tells.
+enum Told {
+    Stop,
+    Reload,
 }
