@@ -24,6 +24,7 @@ mod logs_explained;
 mod logs_on_all_cores;
 mod logs_shown;
 mod open_files;
+mod readme_session;
 mod running_node;
 mod sample;
 mod secrets;
