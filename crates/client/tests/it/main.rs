@@ -1,0 +1,5 @@
+//! The client library against real nodes.
+
+mod parent_child;
+mod runtime;
+mod support;
