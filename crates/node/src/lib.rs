@@ -21,6 +21,7 @@ mod soft;
 pub mod suite;
 mod timers;
 mod tokens;
+mod value_context;
 mod vault;
 
 pub use clock::{Clock, Entropy};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::admin;
+use chancery_core::decision::Event;
 use chancery_core::keys::Keyring;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
@@ -208,6 +209,11 @@ impl<S: Suite> Node<S> {
     pub fn note_rejection(&self, protocol: ProtocolName, refusal: &Refusal) {
         self.side_logs
             .rejected(protocol, self.gate.clock().now(), refusal);
+    }
+
+    /// Notes an event.
+    pub(crate) fn note_event(&self, event: &Event) {
+        self.side_logs.event(event);
     }
 
     /// Stops: takes nothing more, decides what waits, makes it durable and closes the store.
