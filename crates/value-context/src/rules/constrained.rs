@@ -61,7 +61,7 @@ fn apply_to(
         let value = Held::of(kind, &constraint.value);
         by_type.entry(&constraint.kind).or_default().push(value);
     }
-    let mut on_record = read_types(child, by_type.keys(), cx)?;
+    let mut on_record = read_types(child, by_type.keys().copied(), cx)?;
     let mut changed = false;
     for (name, values) in by_type {
         let kind = ConstraintType::named(name);
@@ -99,14 +99,14 @@ fn is_nobody(kind: ConstraintType, floor: &[Held], constraints: &Constraints) ->
 /// What is on record of some types, fetched together; refuses when there is no room for those that are new.
 fn read_types<'n>(
     child: &str,
-    names: impl Iterator<Item = &'n &'n str> + Clone,
+    names: impl Iterator<Item = &'n str>,
     cx: &Cx<'_>,
 ) -> Result<BTreeMap<&'n str, Constraints>, Stop> {
     let (mut found, mut missing, mut new) = (BTreeMap::new(), Vec::new(), 0);
     for name in names {
         match cx.row(&constraints_key(child, name)) {
             Ok(Some(constraints)) => {
-                found.insert(*name, constraints);
+                found.insert(name, constraints);
             }
             Ok(None) => new += 1,
             Err(Stop::Missing(keys)) => missing.extend(keys),
