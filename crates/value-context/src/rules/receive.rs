@@ -1,6 +1,5 @@
 //! A message from outside, or from another agent of this process.
 
-use bytes::Bytes;
 use chancery_core::admin::{RunState, key_key, run_state};
 use chancery_core::decision::{Cx, Event, Stop, Verdict};
 use chancery_core::json::Place;
@@ -66,7 +65,7 @@ fn decide(
     let line = cx.line(Draft {
         protocol: ProtocolName::ValueContext,
         origin: Origin::External,
-        envelope: DraftEnvelope::Whole(Bytes::copy_from_slice(message.journal_bytes())),
+        envelope: DraftEnvelope::Whole(message.journal_bytes().clone()),
         raw: message.raw_for_journal().cloned(),
         signature: None,
         eval_ts: Some(now),
