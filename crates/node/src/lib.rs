@@ -6,6 +6,7 @@
 
 mod after;
 mod allowance;
+mod clerks;
 mod clock;
 mod committer;
 mod gate;
@@ -23,6 +24,7 @@ mod spawned;
 pub mod suite;
 mod timers;
 mod tokens;
+mod value_context;
 mod vault;
 
 pub use clock::{Clock, Entropy};

@@ -88,12 +88,15 @@ pub(crate) async fn add_short_lived(door: Arc<HttpDoor>, call: Call) -> Reply {
         Ok(public) => public,
         Err(fault) => return bad(&fault.to_string()),
     };
-    let registered = door
-        .office
-        .register_key(&asked.owner, &public, asked.valid_until)
-        .await;
-    match registered {
-        Ok((seq, key)) => json(StatusCode::OK, &json!({ "seq": seq, "id": key.id })),
+    let now = door.office.gate().clock().now();
+    let latest = now.saturating_add(door.office.short_lived_key_life());
+    if asked.valid_until < now || asked.valid_until > latest {
+        return bad("a short-lived key ends after now and within its longest life");
+    }
+    let (owner, until) = (&asked.owner, Some(asked.valid_until));
+    let registered = door.office.register_key(owner, *public.as_bytes(), until);
+    match registered.await {
+        Ok((seq, id)) => json(StatusCode::OK, &json!({ "seq": seq, "id": id })),
         Err(refusal) => refused(&refusal),
     }
 }
