@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
 use chancery_core::keys::Keyring;
 use chancery_core::protocol::Suite;
 use chancery_core::rows::{Lookup, RowKey};
 use chancery_core::time::Time;
-use chancery_journal::Chain;
+use chancery_journal::{Chain, InForce};
 use chancery_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::clerks::{Clerks, Threads};
 use crate::clock::{Clock, Entropy};
 use crate::committer::{AfterCommit, Committer};
 use crate::lanes::Lanes;
@@ -67,7 +67,7 @@ impl<S: Suite> Shared<S> {
                 "the node stops: its log or its rows cannot be trusted any more"
             );
         }
-        self.lanes.close();
+        self.lanes.abandon();
         self.failure.notify_waiters();
     }
 
@@ -111,27 +111,12 @@ pub(crate) struct Parts<S: Suite> {
     pub(crate) vault: Arc<Vault>,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
-    pub(crate) settings: S::Settings,
-    pub(crate) keyring: Keyring,
+    pub(crate) in_force: InForce<S>,
     pub(crate) limits: GateLimits,
 }
 
-/// The gate's threads.
-pub(crate) struct Threads {
-    sequencer: JoinHandle<()>,
-    committer: JoinHandle<()>,
-}
-
-impl Threads {
-    /// Waits for both to end: everything accepted is durable then.
-    pub(crate) fn join(self) {
-        let _ = self.sequencer.join();
-        let _ = self.committer.join();
-    }
-}
-
 impl<S: Suite> Gate<S> {
-    /// Starts the sequencer and the committer.
+    /// Starts the threads that decide and commit.
     pub(crate) fn start(
         parts: Parts<S>,
         soft: Soft,
@@ -143,8 +128,8 @@ impl<S: Suite> Gate<S> {
             vault: parts.vault,
             clock: parts.clock,
             entropy: parts.entropy,
-            settings: ArcSwap::from_pointee(parts.settings),
-            keyring: ArcSwap::from_pointee(parts.keyring),
+            settings: ArcSwap::from_pointee(parts.in_force.settings().clone()),
+            keyring: ArcSwap::from_pointee(parts.in_force.keyring().clone()),
             lanes: Lanes::new(),
             committed_batch: AtomicU64::new(0),
             runtime: Handle::current(),
@@ -162,17 +147,8 @@ impl<S: Suite> Gate<S> {
             chain: Chain::after(shared.store.head()),
             after: after(&gate),
         };
-        // A rendezvous: while one batch is made durable exactly one more is decided.
-        let (batches, to_commit) = std::sync::mpsc::sync_channel(0);
-        let sequencer = Sequencer::new(shared, soft);
-        let threads = Threads {
-            sequencer: std::thread::Builder::new()
-                .name("sequencer".into())
-                .spawn(move || sequencer.run(&batches))?,
-            committer: std::thread::Builder::new()
-                .name("committer".into())
-                .spawn(move || committer.run(&to_commit))?,
-        };
+        let sequencer = Sequencer::new(Arc::clone(&shared), parts.in_force, soft);
+        let threads = Clerks::start(shared, sequencer, committer)?;
         Ok((gate, threads))
     }
 

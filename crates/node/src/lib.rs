@@ -5,6 +5,8 @@
 //! fill has a bound, and at the bound it is told to try again.
 
 mod after;
+mod allowance;
+mod clerks;
 mod clock;
 mod committer;
 mod gate;
@@ -18,10 +20,12 @@ mod reconcile;
 mod sequencer;
 mod sidelogs;
 mod soft;
+mod spawned;
 pub mod suite;
 mod timers;
 mod tokens;
 pub mod vacants;
+mod value_context;
 mod vault;
 
 pub use clock::{Clock, Entropy};

@@ -10,6 +10,7 @@ mod refusals;
 mod request_vectors;
 mod sending;
 mod serving;
+mod signature_help;
 mod support;
 mod vacant_call;
 mod vacant_serving;
