@@ -13,7 +13,6 @@ use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use chancery_store::StoreError;
 use chancery_vacant::Vacant;
-use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
 use chancery_value_context::{Answer, ValueContext, signature_help};

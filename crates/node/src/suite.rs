@@ -272,7 +272,7 @@ impl Suite for Chancery {
             }
             ProtocolName::Vibe => (self.vibe.check_signature(line, keys), None),
             ProtocolName::Vacant => {
-                let (check, input) = self.vacant.check_and_reread(line, keys);
+                let (check, input) = self.vacant.check_and_reread(line, envelope, keys);
                 (check, input.map(AnyInput::Vacant))
             }
             _ => (SignatureCheck::NotSigned, None),
