@@ -1,7 +1,7 @@
 //! The outbox: brings committed lines to their recipients, at least once, with the attempts their protocol allows.
 //!
 //! Attempts are counted before each is made, so a restart never adds any. What a suspended participant has here
-//! waits until it runs again. Losing the count repeats deliveries, never an effect.
+//! waits until it runs again, and an attempt under way is cut off. Losing the count repeats deliveries, never an effect.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -12,13 +12,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use chancery_core::admin::{RunState, run_state_key};
 use chancery_core::delivery::{Delivery, OUTBOX, Whisper, parse_outbox_key};
-use chancery_core::line::Seq;
+use chancery_core::line::{Line, Seq};
 use chancery_core::protocol::{Failure, Suite};
 use chancery_core::rows::{RowChange, RowKey};
+use chancery_core::time::Time;
+use chancery_core::timer::TimerName;
 use chancery_store::{Store, StoreError};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::gate::Gate;
 
 /// What came of one attempt.
@@ -189,7 +193,7 @@ impl Outbox {
     pub(crate) fn again(self: &Arc<Self>, seq: Seq, delivery: Delivery) {
         let outbox = Arc::clone(self);
         self.spawn(async move {
-            if outbox.wait_until_allowed(&delivery).await.is_ok()
+            if outbox.wait_until_allowed(&delivery, None).await.is_ok()
                 && let Err(error) = outbox.attempt(seq, &delivery).await
             {
                 tracing::warn!(%error, seq, "a repeated delivery could not be made");
@@ -214,9 +218,14 @@ impl Outbox {
         tasks.shutdown().await;
     }
 
+    /// Whether a row says who may send.
+    pub(crate) fn follows(&self, key: &RowKey) -> bool {
+        key.is_in("run")
+    }
+
     /// Follows committed run states: what waited for one looks again.
     pub(crate) fn follow(&self, rows: &[RowChange]) {
-        if rows.iter().any(|(key, _)| key.is_in("run")) {
+        if rows.iter().any(|(key, _)| self.follows(key)) {
             self.run_states.notify_waiters();
         }
     }
@@ -235,8 +244,13 @@ impl Outbox {
         let Some((seq, _)) = parse_outbox_key(&key) else {
             return;
         };
-        match self.attempt_until_settled(&key, seq, &delivery).await {
-            Ok(Carried::Delivered) => {}
+        match self.bring(&gate, &key, seq, &delivery).await {
+            Ok(Carried::Delivered) => {
+                // Not asked, not settled: the next start asks.
+                if !self.ask(&gate, &key, &delivery).await {
+                    return;
+                }
+            }
             Ok(_) => {
                 // Not on record, not settled: the next start gives it up once more, without an attempt.
                 if !self.give_up(&gate, seq, &delivery).await {
@@ -253,17 +267,59 @@ impl Outbox {
         }
     }
 
+    /// Makes the attempts, unless one before the last stop was the last already.
+    async fn bring<S: Suite>(
+        &self,
+        gate: &Gate<S>,
+        key: &RowKey,
+        seq: Seq,
+        delivery: &Delivery,
+    ) -> Result<Carried, StoreError> {
+        if self.delivered_at(key)?.is_some() {
+            return Ok(Carried::Delivered);
+        }
+        let until = self.last_moment(gate.clock(), seq, delivery)?;
+        let carried = self
+            .attempt_until_settled(key, seq, delivery, until)
+            .await?;
+        if carried == Carried::Delivered && delivery.then_ask.is_some() {
+            self.note_delivered(key, gate.clock().now())?;
+        }
+        Ok(carried)
+    }
+
+    /// The moment after which no attempt begins.
+    fn last_moment(
+        &self,
+        clock: &Clock,
+        seq: Seq,
+        delivery: &Delivery,
+    ) -> Result<Option<Instant>, StoreError> {
+        let Some(within_ms) = delivery.within_ms else {
+            return Ok(None);
+        };
+        let within = Duration::from_millis(u64::from(within_ms));
+        let decided = self.line(seq)?.eval_ts;
+        let age = decided.and_then(|decided| clock.now().since(decided));
+        Ok(Some(
+            Instant::now() + within.saturating_sub(age.unwrap_or_default()),
+        ))
+    }
+
     async fn attempt_until_settled(
         &self,
         key: &RowKey,
         seq: Seq,
         delivery: &Delivery,
+        until: Option<Instant>,
     ) -> Result<Carried, StoreError> {
         let attempts_at_most = delivery.pauses_ms.len() as u64 + 1;
         let mut made = self.attempts_made(key)?;
         let mut last = Carried::Failed { at_least: None };
         while made < attempts_at_most {
-            self.wait_until_allowed(delivery).await?;
+            if !self.wait_until_allowed(delivery, until).await? {
+                return Ok(Carried::Failed { at_least: None });
+            }
             made += 1;
             self.count_attempt(key, made)?;
             last = self.attempt(seq, delivery).await?;
@@ -284,36 +340,114 @@ impl Outbox {
     }
 
     async fn attempt(&self, seq: Seq, delivery: &Delivery) -> Result<Carried, StoreError> {
+        let envelope = self.line(seq)?.received().clone();
+        let failed = Carried::Failed { at_least: None };
+        let Ok(_place) = self.under_way.acquire().await else {
+            return Ok(failed);
+        };
+        let limit = Duration::from_millis(u64::from(delivery.attempt_ms));
+        // Waiting for a place takes time: whether the sender is held is asked once more, and for as long as it takes.
+        // An attempt that is cut off may have reached the recipient; for it the next one is a repetition.
+        tokio::select! {
+            biased;
+            held = self.wait_until_held(delivery) => held.map(|()| failed),
+            carried = async {
+                tokio::time::timeout(limit, self.carrier.carry(delivery.clone(), envelope)).await
+            } => Ok(carried.unwrap_or(failed)),
+        }
+    }
+
+    fn line(&self, seq: Seq) -> Result<Line, StoreError> {
         let line = self
             .store
             .lines(seq, 1)?
             .pop()
             .ok_or_else(|| StoreError(format!("the log has no line {seq}")))?;
-        let line =
-            chancery_journal::line::parse(&line).map_err(|fault| StoreError(fault.to_string()))?;
-        let Ok(_place) = self.under_way.acquire().await else {
-            return Ok(Carried::Failed { at_least: None });
-        };
-        let attempt = self
-            .carrier
-            .carry(delivery.clone(), line.received().clone());
-        let limit = Duration::from_millis(u64::from(delivery.attempt_ms));
-        Ok(tokio::time::timeout(limit, attempt)
-            .await
-            .unwrap_or(Carried::Failed { at_least: None }))
+        chancery_journal::line::parse(&line).map_err(|fault| StoreError(fault.to_string()))
     }
 
-    /// Waits while the sender is suspended, reading the committed run state before each attempt.
-    async fn wait_until_allowed(&self, delivery: &Delivery) -> Result<(), StoreError> {
+    /// Waits while the sender is suspended, reading the committed run state before each attempt. False when `until`
+    /// has passed.
+    async fn wait_until_allowed(
+        &self,
+        delivery: &Delivery,
+        until: Option<Instant>,
+    ) -> Result<bool, StoreError> {
+        let allowed = self.wait_for(|| Ok(!self.is_held(delivery)?));
+        let Some(until) = until else {
+            return allowed.await.map(|()| true);
+        };
+        if until <= Instant::now() {
+            return Ok(false);
+        }
+        match tokio::time::timeout_at(until, allowed).await {
+            Ok(allowed) => allowed.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Waits until the sender is suspended.
+    async fn wait_until_held(&self, delivery: &Delivery) -> Result<(), StoreError> {
+        self.wait_for(|| self.is_held(delivery)).await
+    }
+
+    fn is_held(&self, delivery: &Delivery) -> Result<bool, StoreError> {
+        Ok(!delivery.exempt && self.run_state(&delivery.from)? == RunState::Suspended)
+    }
+
+    /// Waits until a condition on committed run states holds.
+    async fn wait_for(
+        &self,
+        condition: impl Fn() -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
         loop {
             let changed = self.run_states.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if delivery.exempt || self.run_state(&delivery.from)? != RunState::Suspended {
+            if condition()? {
                 return Ok(());
             }
             changed.await;
         }
+    }
+
+    /// Asks the rules what they want to be asked after the delivery, once it is time; whether they were asked.
+    async fn ask<S: Suite>(&self, gate: &Gate<S>, key: &RowKey, delivery: &Delivery) -> bool {
+        let Some(ask) = &delivery.then_ask else {
+            return true;
+        };
+        let now = gate.clock().now();
+        let delivered = self.delivered_at(key).ok().flatten().unwrap_or(now);
+        let after = Duration::from_millis(u64::from(ask.after_ms));
+        let waited = now.since(delivered).unwrap_or_default();
+        tokio::time::sleep(after.saturating_sub(waited)).await;
+        let name = TimerName {
+            protocol: delivery.protocol,
+            name: String::new(),
+        };
+        match gate.suite().timer(&name, ask.timer.as_bytes()) {
+            Ok(input) => {
+                let now = gate.clock().now();
+                gate.submit(input, now, None).await.is_ok()
+            }
+            Err(damage) => {
+                tracing::error!(%damage, delivery = ?key, "what to ask after a delivery cannot be read");
+                true
+            }
+        }
+    }
+
+    fn delivered_at(&self, key: &RowKey) -> Result<Option<Time>, StoreError> {
+        let bytes = self.store.ops_get(&delivered_key(key))?;
+        Ok(bytes.and_then(|bytes| {
+            let micros = i64::from_be_bytes(bytes.as_ref().try_into().ok()?);
+            Time::from_unix_micros(micros)
+        }))
+    }
+
+    fn note_delivered(&self, key: &RowKey, at: Time) -> Result<(), StoreError> {
+        let at = Bytes::copy_from_slice(&at.unix_micros().to_be_bytes());
+        self.store.ops_put(&[(delivered_key(key), Some(at))], false)
     }
 
     fn run_state(&self, participant: &str) -> Result<RunState, StoreError> {
@@ -372,6 +506,7 @@ impl Outbox {
             let mut pending = self.lock();
             let mut changes = pending.settle(place);
             changes.push((attempts_key(key), None));
+            changes.push((delivered_key(key), None));
             self.store.ops_put(&changes, false)?;
         }
         self.store.forget(std::slice::from_ref(key))
@@ -395,6 +530,11 @@ impl Outbox {
 
 fn attempts_key(key: &RowKey) -> RowKey {
     RowKey::new("outbox-attempts", &[key.as_bytes()])
+}
+
+/// When a delivery was made after which the rules are to be asked.
+fn delivered_key(key: &RowKey) -> RowKey {
+    RowKey::new("outbox-delivered", &[key.as_bytes()])
 }
 
 /// The space of notes of settled deliveries.
