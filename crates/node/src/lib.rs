@@ -24,6 +24,7 @@ mod timers;
 mod tokens;
 mod vault;
 
+pub use clerks::Hands;
 pub use clock::{Clock, Entropy};
 pub use gate::{Gate, GateLimits, Overloaded, Permit};
 pub use inboxes::{InboxEntry, Inboxes};

@@ -6,6 +6,7 @@ mod crashes;
 mod deliveries;
 mod every_verb;
 mod inboxes;
+mod loss;
 mod restarts;
 mod secrets;
 mod side_logs;

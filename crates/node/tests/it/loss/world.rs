@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
-use chancery_core::keys::ed25519::SigningKey;
+use chancery_core::keys::ed25519::{SigningKey, encode_public_key};
 use chancery_core::protocol::Suite;
 use chancery_core::time::{Time, parse_value_context};
 use chancery_node::suite::{AllSettings, Chancery};
@@ -42,10 +41,9 @@ fn world_of(node: usize, without: Option<Without>) -> World {
         .iter()
         .enumerate()
         .map(|(number, agent)| {
-            let public = key_of(number).verifying_key().to_bytes();
-            let public = base64::engine::general_purpose::STANDARD.encode(public);
+            let public = encode_public_key(&key_of(number).verifying_key());
             let key = json!({
-                "id": "k", "algorithm": "ed25519", "public_key": format!("base64:{public}"),
+                "id": "k", "algorithm": "ed25519", "public_key": public,
                 "state": "active",
                 "valid_from": "2026-01-01T00:00:00Z", "valid_until": "2027-01-01T00:00:00Z",
             });
@@ -113,7 +111,7 @@ impl Machine {
                 network: Arc::clone(network),
                 node: self.node,
             }),
-            side_logs: SideLogs::none(),
+            side_logs: SideLogs::default(),
             hands: Hands::Callers,
         });
         let office = Arc::new(office.unwrap());
