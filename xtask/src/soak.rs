@@ -90,9 +90,8 @@ pub fn sim(seed: &str) -> Result<ExitCode> {
         eprintln!("sim: {seed} is no seed: a whole number from 0 on");
         return Ok(ExitCode::from(2));
     }
-    let (passed, results) = run::passes_keeping(&mut one_seed(seed), |line| {
-        line.starts_with("test result:")
-    })?;
+    let (passed, results) =
+        run::passes_keeping(&mut one_seed(seed), |line| line.starts_with("test result:"))?;
     Ok(if passed && !ran_nothing(&results) {
         ExitCode::SUCCESS
     } else {

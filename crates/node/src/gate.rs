@@ -1,7 +1,7 @@
 //! The gate: the one path of every input, from a caller's request to a durable answer.
 
-use std::sync::{Arc, OnceLock, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use chancery_core::keys::Keyring;

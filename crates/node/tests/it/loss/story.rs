@@ -131,11 +131,11 @@ impl Story {
         machine.disk.cut();
         let watch = Arc::downgrade(&office);
         drop(office);
-        // Whatever the node had under way lets go of it.
+        // Whatever the node had under way lets go of it. No sleep here: simulated time would run while real threads end.
         while watch.strong_count() > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::task::yield_now().await;
         }
-        crate::support::free(machine.dir.path()).await;
+        machine.is_free().await;
         machine.disk.heal();
     }
 
@@ -301,12 +301,17 @@ fn unanswered(child: &Office) -> Vec<String> {
     let mut fates: BTreeMap<String, Fate> = BTreeMap::new();
     for line in lines(child).iter().filter(|line| is_escalation(line)) {
         let value = envelope(line);
-        let (id, reason) = (text(&value["message_id"]), text(&value["payload"]["reason"]));
+        let (id, reason) = (
+            text(&value["message_id"]),
+            text(&value["payload"]["reason"]),
+        );
         if let Some(of) = reason.strip_prefix("ACK:") {
             acknowledged.extend(of.get(..36).map(str::to_owned));
         } else if value["sender"] == AGENTS[CHILD] && value["payload"]["requires_ack"] == true {
             // What was sent again because nobody answered stands for the first.
-            let first = reason.strip_prefix("UNACKED:").and_then(|rest| rest.get(..36));
+            let first = reason
+                .strip_prefix("UNACKED:")
+                .and_then(|rest| rest.get(..36));
             let first = first.map_or_else(|| id.clone(), str::to_owned);
             let fate = fates.entry(first.clone()).or_default();
             fate.asked.push(text(&value["recipient"]));
@@ -320,8 +325,13 @@ fn unanswered(child: &Office) -> Vec<String> {
     let all_the_way = [AGENTS[PARENT], AGENTS[ELDER], AGENTS[PARENT]];
     let is_lost = |fate: &Fate| !fate.acknowledged && fate.asked != all_the_way;
     let lost = fates.iter().filter(|(_, fate)| is_lost(fate));
-    lost.map(|(id, fate)| format!("{id} was neither acknowledged nor reported, but sent to {:?}", fate.asked))
-        .collect()
+    lost.map(|(id, fate)| {
+        format!(
+            "{id} was neither acknowledged nor reported, but sent to {:?}",
+            fate.asked
+        )
+    })
+    .collect()
 }
 
 fn is_escalation(line: &Line) -> bool {

@@ -70,6 +70,13 @@ fn world_of(node: usize, without: Option<Without>) -> World {
     World::parse(file.to_string().as_bytes()).unwrap()
 }
 
+/// Where the rows are kept: in memory where the machine offers that, since only the log is on the simulated disk.
+fn room() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
 /// A node's disk and clock, which outlive it.
 pub struct Machine {
     pub node: usize,
@@ -83,8 +90,16 @@ impl Machine {
         Self {
             node,
             disk: Arc::new(SimDisk::new(seed)),
-            dir: tempfile::tempdir().unwrap(),
+            dir: room(),
             clock,
+        }
+    }
+
+    /// Returns once the tasks and threads of a node that was dropped have let go of its directory.
+    pub async fn is_free(&self) {
+        let lock = std::fs::File::open(self.dir.path().join("lock")).unwrap();
+        while lock.try_lock().is_err() {
+            tokio::task::yield_now().await;
         }
     }
 
