@@ -236,6 +236,9 @@ impl Story {
             .office(CHILD)
             .unwrap_or_else(|| panic!("seed {}: the child is there at the end", self.seed));
         faults.extend(unanswered(&child));
+        if !faults.is_empty() {
+            faults.extend(lines(&child).iter().map(told));
+        }
         let arrivals = self.network.arrivals();
         faults.extend(arrivals.iter().filter_map(|one| self.not_answered(one)));
         faults
@@ -252,6 +255,25 @@ impl Story {
             format!("a copy of {id} reached {node} and no acknowledgement left after it")
         })
     }
+}
+
+/// A line in a few words: so that a failure tells its story.
+fn told(line: &Line) -> String {
+    let value = envelope(line);
+    let at = line.eval_ts.map(|at| at.to_string()).unwrap_or_default();
+    let word = |name: &str| text(&value[name]);
+    let payload = &value["payload"];
+    format!(
+        "{} {at} {} {}{} {}>{} {} {}",
+        line.seq,
+        line.origin.as_str(),
+        word("kind"),
+        word("type"),
+        word("sender"),
+        word("recipient"),
+        word("message_id"),
+        if payload.is_null() { &value } else { payload },
+    )
 }
 
 fn lines(office: &Office) -> Vec<Line> {
@@ -289,18 +311,35 @@ fn twice_processed(node: usize, office: &Office) -> Vec<String> {
 #[derive(Default)]
 struct Fate {
     acknowledged: bool,
+    /// Whether somebody else was told that it did not arrive (VX-RTY-6).
+    reported: bool,
+    /// Whether the parent let the child go on after it, which closes it (VX-RUN-6).
+    closed: bool,
+    /// When it was sent last.
+    at: String,
     /// Whom it was sent to, in order.
     asked: Vec<String>,
 }
 
-/// Grave escalations of the child that nobody acknowledged, and that did not go all the way up either: to the parent,
-/// to the elder, to the parent once more, and then to the operator (VX-ACK-7).
+/// Grave escalations of the child that nobody acknowledged, whose failure was not reported, and that did not go all the
+/// way up either: to the parent, to the elder, to the parent once more, and then to the operator (VX-ACK-7).
 fn unanswered(child: &Office) -> Vec<String> {
     let mut acknowledged = BTreeSet::new();
+    let mut reports = String::new();
     let mut firsts = BTreeMap::new();
     let mut fates: BTreeMap<String, Fate> = BTreeMap::new();
-    for line in lines(child).iter().filter(|line| is_escalation(line)) {
+    for line in &lines(child) {
         let value = envelope(line);
+        if value["type"] == "constraint_propagate" {
+            let earlier = |fate: &&mut Fate| fate.at <= text(&value["timestamp"]);
+            fates
+                .values_mut()
+                .filter(earlier)
+                .for_each(|fate| fate.closed = true);
+        }
+        if value["type"] != "escalation" {
+            continue;
+        }
         let (id, reason) = (
             text(&value["message_id"]),
             text(&value["payload"]["reason"]),
@@ -315,16 +354,22 @@ fn unanswered(child: &Office) -> Vec<String> {
             let first = first.map_or_else(|| id.clone(), str::to_owned);
             let fate = fates.entry(first.clone()).or_default();
             fate.asked.push(text(&value["recipient"]));
+            fate.at = text(&value["timestamp"]);
             firsts.insert(id, first);
+        } else if value["sender"] == AGENTS[CHILD] {
+            reports.push_str(&reason);
         }
     }
     for (id, first) in firsts {
         let fate = fates.get_mut(&first).expect("every first has a fate");
         fate.acknowledged |= acknowledged.contains(&id);
+        fate.reported |= reports.contains(&id);
     }
     let all_the_way = [AGENTS[PARENT], AGENTS[ELDER], AGENTS[PARENT]];
-    let is_lost = |fate: &Fate| !fate.acknowledged && fate.asked != all_the_way;
-    let lost = fates.iter().filter(|(_, fate)| is_lost(fate));
+    let is_settled = |fate: &Fate| {
+        fate.acknowledged || fate.reported || fate.closed || fate.asked == all_the_way
+    };
+    let lost = fates.iter().filter(|(_, fate)| !is_settled(fate));
     lost.map(|(id, fate)| {
         format!(
             "{id} was neither acknowledged nor reported, but sent to {:?}",
@@ -332,10 +377,6 @@ fn unanswered(child: &Office) -> Vec<String> {
         )
     })
     .collect()
-}
-
-fn is_escalation(line: &Line) -> bool {
-    line.protocol == ProtocolName::ValueContext && envelope(line)["type"] == "escalation"
 }
 
 fn text(value: &Value) -> String {
