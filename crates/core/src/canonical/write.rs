@@ -50,6 +50,12 @@ impl Canonical {
         &self.bytes
     }
 
+    /// The same, given away.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+
     /// The same, to be kept: copies share them.
     #[must_use]
     pub const fn shared(&self) -> &Bytes {
