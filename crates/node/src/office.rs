@@ -1,6 +1,6 @@
 //! The node as doors see it: one method a thing that a caller can ask for.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
@@ -14,7 +14,7 @@ use chancery_core::time::Time;
 use chancery_store::StoreError;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
-use chancery_value_context::{Answer, ValueContext};
+use chancery_value_context::{Answer, ValueContext, signature_help};
 use serde::de::DeserializeOwned;
 
 use crate::node::Node;
@@ -41,9 +41,20 @@ pub struct Sent {
 impl Office {
     /// A value-context envelope from outside.
     pub async fn receive_value_context(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
-        let result = self.receive(raw, door).await;
+        let mut result = self.receive(raw.clone(), door).await;
+        if let Err(refusal) = &mut result {
+            self.help_with_signature(refusal, &raw);
+        }
         self.note(ProtocolName::ValueContext, &result);
         result
+    }
+
+    /// Says in what other dialect or encoding a signature would verify, as long as that is asked seldom.
+    fn help_with_signature(&self, refusal: &mut Refusal, raw: &[u8]) {
+        if signature_help::applies(refusal) && self.hints().take(Instant::now()) {
+            let now = self.gate().clock().now();
+            signature_help::add(refusal, raw, &self.gate().keyring(), now);
+        }
     }
 
     async fn receive(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
@@ -264,6 +275,7 @@ fn overloaded(message_id: &str) -> Refusal {
     }
 }
 
+/// A fault of the node itself.
 pub(crate) fn internal() -> Refusal {
     Fault::new(Code::Internal, "the node could not answer").into_refusal("")
 }

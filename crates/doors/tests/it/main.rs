@@ -11,4 +11,5 @@ mod refusals;
 mod request_vectors;
 mod sending;
 mod serving;
+mod signature_help;
 mod support;

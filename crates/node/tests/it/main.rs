@@ -7,6 +7,7 @@ mod deliveries;
 mod escalations;
 mod every_verb;
 mod inboxes;
+mod keys;
 mod restarts;
 mod secrets;
 mod side_logs;
