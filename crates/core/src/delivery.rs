@@ -18,12 +18,15 @@ pub struct Delivery {
     pub from: String,
     /// The recipient, as the protocol names it.
     pub to: String,
-    /// Whether it leaves although its sender is suspended.
+    /// Whether it leaves although its sender is suspended. What is exempt also overtakes what is not.
     pub exempt: bool,
     /// The pauses before the second, third, … attempt. Their number limits the attempts.
     pub pauses_ms: Vec<u32>,
     /// How long one attempt may take.
     pub attempt_ms: u32,
+    /// How long after its line the last attempt may begin; none for as long as it takes.
+    #[serde(default)]
+    pub hold_ms: Option<u32>,
 }
 
 /// The row of a delivery: the line it belongs to and its number among that unit's deliveries.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chancery_core::delivery::{Delivery, Whisper};
 use chancery_core::line::ProtocolName;
-use chancery_node::{Attempt, Carried, Carrier};
+use chancery_node::{Attempt, Carried, Carrier, Leave};
 use chancery_value_context::agent_id::AgentUri;
 use chancery_value_context::answer::MEDIA_TYPE;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -100,7 +100,7 @@ fn may_be_used(url: &Url) -> bool {
 }
 
 impl Carrier for HttpCarrier {
-    fn carry(&self, delivery: Delivery, envelope: Bytes) -> Attempt {
+    fn carry(&self, delivery: Delivery, envelope: Bytes, _: Leave) -> Attempt {
         let address = match delivery.protocol {
             ProtocolName::ValueContext => self.address_of(&delivery.to),
             _ => None,

@@ -18,6 +18,7 @@ use crate::after::Follow;
 use crate::clock::{Clock, Entropy};
 use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit, Threads};
 use crate::inboxes::Inboxes;
+use crate::leave::Suspended;
 use crate::outbox::{Carrier, Outbox};
 use crate::overlay::Overlay;
 use crate::sequencer::Decided;
@@ -98,9 +99,16 @@ impl<S: Suite> Node<S> {
         let started = options.clock.now();
         check_clock(&options.clock, options.store.head().time)?;
         let inboxes = Arc::new(Inboxes::new(Arc::clone(&options.store)));
-        let outbox = Arc::new(Outbox::new(Arc::clone(&options.store), options.carrier));
+        let suspended = Suspended::on_record(&*options.store)?;
+        let side_logs = Arc::new(options.side_logs.salted(salt(&*options.store)?));
+        let outbox = Arc::new(Outbox::new(
+            Arc::clone(&options.store),
+            options.clock.clone(),
+            options.carrier,
+            Arc::clone(&suspended),
+            Arc::clone(&side_logs),
+        ));
         let timers = Arc::new(Timers::new(options.clock.clone()));
-        let side_logs = Arc::new(options.side_logs);
         let (settings, keyring) = rules_on_record(&*options.suite, &options.store)?;
         let soft_limits = options.soft_limits;
         let soft = Soft::new(
@@ -123,12 +131,13 @@ impl<S: Suite> Node<S> {
                 gate: gate.clone(),
                 inboxes: Arc::clone(&inboxes),
                 outbox: Arc::clone(&outbox),
+                suspended,
                 timers: Arc::clone(&timers),
                 side_logs: Arc::clone(&side_logs),
                 runtime: tokio::runtime::Handle::current(),
             })
         })?;
-        outbox.start(&gate, &outbox.unsettled()?);
+        outbox.resume(&gate)?;
         let waiting = gate
             .store()
             .scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
@@ -261,6 +270,22 @@ fn check_clock(clock: &Clock, journal: Option<Time>) -> Result<(), StartError> {
         return Err(StartError::ClockBehind { now, journal });
     }
     Ok(())
+}
+
+/// What the names in events are hashed with: made once, kept beside the log (VX-AUD-1).
+fn salt(store: &dyn Store) -> Result<[u8; 16], StoreError> {
+    let key = RowKey::text("event-salt", &[]);
+    if let Some(salt) = store
+        .ops_get(&key)?
+        .and_then(|salt| salt.as_ref().try_into().ok())
+    {
+        return Ok(salt);
+    }
+    let mut salt = [0; 16];
+    getrandom::fill(&mut salt).map_err(|error| StoreError(error.to_string()))?;
+    let row = bytes::Bytes::copy_from_slice(&salt);
+    store.ops_put(&[(key, Some(row))], false)?;
+    Ok(salt)
 }
 
 /// Settings and keys as the log left them.

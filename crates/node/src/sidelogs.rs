@@ -1,7 +1,8 @@
 //! The two side logs (CH-JRN-6): what was refused, and what was ignored, repeated or soft. Never the journal, never a body.
 
 use chancery_core::decision::Event;
-use chancery_core::line::ProtocolName;
+use chancery_core::digest::{Sha256, hex};
+use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::refusal::Refusal;
 use chancery_core::time::Time;
 use chancery_store::SideLog;
@@ -12,6 +13,7 @@ use serde::Serialize;
 pub struct SideLogs {
     rejections: Option<SideLog>,
     events: Option<SideLog>,
+    salt: [u8; 16],
 }
 
 #[derive(Serialize)]
@@ -35,13 +37,27 @@ struct EventLine<'a> {
     message_id: Option<&'a str>,
 }
 
+#[derive(Serialize)]
+struct DeliveryLine<'a> {
+    event: &'static str,
+    protocol: &'static str,
+    seq: Seq,
+    recipient_hash: &'a str,
+}
+
 impl SideLogs {
     /// Both logs.
     pub fn new(rejections: SideLog, events: SideLog) -> Self {
         Self {
             rejections: Some(rejections),
             events: Some(events),
+            salt: [0; 16],
         }
+    }
+
+    /// The same with what names are hashed with.
+    pub(crate) fn salted(self, salt: [u8; 16]) -> Self {
+        Self { salt, ..self }
     }
 
     /// Notes a refusal.
@@ -73,6 +89,32 @@ impl SideLogs {
                 event: event.name,
                 protocol: event.protocol.as_str(),
                 message_id: event.message_id.as_deref(),
+            },
+        );
+    }
+}
+
+impl SideLogs {
+    /// Notes what became of a delivery; the line is named by its number, the recipient by its salted hash.
+    pub(crate) fn delivery(
+        &self,
+        event: &'static str,
+        protocol: ProtocolName,
+        seq: Seq,
+        recipient: &str,
+    ) {
+        metrics::counter!("chancery_events_total", "event" => event).increment(1);
+        let Some(log) = &self.events else { return };
+        let mut hash = Sha256::new();
+        hash.update(&self.salt);
+        hash.update(recipient.as_bytes());
+        write(
+            log,
+            &DeliveryLine {
+                event,
+                protocol: protocol.as_str(),
+                seq,
+                recipient_hash: &format!("sha256:{}", hex::encode(&hash.finish().0)),
             },
         );
     }

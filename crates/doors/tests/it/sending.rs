@@ -180,11 +180,13 @@ async fn carried(status: &str, headers: &str, body: &str) -> chancery_node::Carr
         exempt: false,
         pauses_ms: Vec::new(),
         attempt_ms: 5_000,
+        hold_ms: None,
     };
     carrier
         .carry(
             delivery,
             bytes::Bytes::from_static(b"{\"message_id\":\"m-1\"}"),
+            chancery_node::Leave::always(),
         )
         .await
 }

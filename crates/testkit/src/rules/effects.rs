@@ -115,6 +115,7 @@ impl Rules<'_> {
             exempt: false,
             pauses_ms: self.settings.pauses_ms.clone(),
             attempt_ms: self.settings.attempt_ms,
+            hold_ms: self.settings.hold_ms,
         }
     }
 

@@ -30,6 +30,8 @@ const IDEMPOTENCY: Duration = Duration::from_secs(24 * 60 * 60);
 const PAUSES_MS: [u32; 3] = [1_000, 2_000, 4_000];
 /// How long one attempt may take (VX-RTY-2).
 const ATTEMPT_MS: u32 = 5_000;
+/// How long after signing the last attempt may begin: a later one would be stale (VX-RTY-7).
+const HOLD_MS: u32 = 240_000;
 
 /// The row of the last identifier this node made: identifiers strictly increase (VX-ID-3).
 pub(super) fn last_id_key() -> RowKey {
@@ -238,5 +240,6 @@ fn delivery(from: &str, to: String) -> Delivery {
         exempt: false,
         pauses_ms: PAUSES_MS.to_vec(),
         attempt_ms: ATTEMPT_MS,
+        hold_ms: Some(HOLD_MS),
     }
 }

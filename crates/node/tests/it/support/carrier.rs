@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::delivery::{Delivery, Whisper};
-use chancery_node::{Attempt, Carried, Carrier};
-use tokio::sync::{Semaphore, watch};
+use chancery_node::{Attempt, Carried, Carrier, Leave};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 /// What becomes of one attempt.
@@ -20,6 +20,8 @@ pub enum Step {
     FailFor(Duration),
     /// Never ends by itself.
     Hang,
+    /// The same, and closes the channel when it is cut off.
+    HangUntilDropped(mpsc::Sender<()>),
     /// Fails once the semaphore has a permit.
     FailWhenAllowed(Arc<Semaphore>),
 }
@@ -36,6 +38,7 @@ pub struct Made {
 #[derive(Default)]
 pub struct Scripted {
     scripts: Mutex<HashMap<String, Vec<Step>>>,
+    places: Mutex<HashMap<String, String>>,
     made: watch::Sender<Vec<Made>>,
     whispers: watch::Sender<Vec<Whisper>>,
 }
@@ -46,6 +49,12 @@ impl Scripted {
         let mut steps: Vec<Step> = steps.into_iter().collect();
         steps.reverse();
         self.scripts.lock().unwrap().insert(to.to_owned(), steps);
+    }
+
+    /// Where `to` is reached.
+    pub fn is_at(&self, to: &str, place: &str) {
+        let mut places = self.places.lock().unwrap();
+        places.insert(to.to_owned(), place.to_owned());
     }
 
     /// All attempts so far.
@@ -73,7 +82,7 @@ impl Scripted {
 }
 
 impl Carrier for Scripted {
-    fn carry(&self, delivery: Delivery, envelope: Bytes) -> Attempt {
+    fn carry(&self, delivery: Delivery, envelope: Bytes, _: Leave) -> Attempt {
         let step = self
             .scripts
             .lock()
@@ -96,12 +105,17 @@ impl Carrier for Scripted {
                     at_least: Some(pause),
                 },
                 Step::Hang => std::future::pending().await,
+                Step::HangUntilDropped(_held) => std::future::pending().await,
                 Step::FailWhenAllowed(leave) => {
                     leave.acquire().await.unwrap().forget();
                     Carried::Failed { at_least: None }
                 }
             }
         })
+    }
+
+    fn place(&self, delivery: &Delivery) -> Option<String> {
+        self.places.lock().unwrap().get(&delivery.to).cloned()
     }
 
     fn whisper(&self, whisper: Whisper) {
