@@ -55,9 +55,29 @@ pub struct TokenRecord {
     pub principal: String,
     /// What it allows (CH-ID-2), sorted.
     pub scopes: Vec<String>,
+    /// The vibe addresses it may speak as (VC-ADR-7), sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+    /// The consumer it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumer_id: Option<String>,
+    /// The merchant it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merchant_id: Option<String>,
     /// Whether it was revoked.
     #[serde(default)]
     pub revoked: bool,
+}
+
+/// For whom a principal acts, whichever of its tokens it shows: what rules read beside the line's principal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrincipalRecord {
+    /// The consumer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumer_id: Option<String>,
+    /// The merchant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merchant_id: Option<String>,
 }
 
 /// What is in force: rules version and rule settings of each protocol (CH-JRN-12).
@@ -104,6 +124,13 @@ pub enum Act {
         /// Why.
         code: Failure,
     },
+    /// A timer was due and still wanted.
+    Timer {
+        /// Whose rules.
+        protocol: ProtocolName,
+        /// Which one and for what, as those rules write it.
+        timer: serde_json::Value,
+    },
 }
 
 /// The row of a protocol's settings.
@@ -139,6 +166,11 @@ pub fn run_state_key(participant: &str) -> RowKey {
 /// The row of a token.
 pub fn token_key(id: &str) -> RowKey {
     RowKey::text("token", &[id])
+}
+
+/// The row of a principal.
+pub fn principal_key(principal: &str) -> RowKey {
+    RowKey::text("principal", &[principal])
 }
 
 /// Whether a change of this row changes settings or keys.
@@ -218,8 +250,8 @@ pub fn decide(act: &Act, hook: AgentHook<'_>, cx: &mut Cx<'_>) -> Result<Seq, St
         } => {
             decide_agent(*protocol, id, record.as_ref(), *run_state, hook, cx)?;
         }
-        Act::Token(record) => cx.put(token_key(&record.id), record),
-        Act::Failed { .. } => {}
+        Act::Token(record) => decide_token(record, cx)?,
+        Act::Failed { .. } | Act::Timer { .. } => {}
     }
     Ok(cx.line(line))
 }
@@ -260,6 +292,25 @@ fn decide_key(record: &KeyRecord, cx: &mut Cx<'_>) -> Result<(), Stop> {
         refusal
     })?;
     cx.put(key_key(&record.owner, &record.id), record);
+    Ok(())
+}
+
+/// All tokens of a principal act for the same consumer and merchant: a line names the principal, not the token.
+fn decide_token(record: &TokenRecord, cx: &mut Cx<'_>) -> Result<(), Stop> {
+    let key = principal_key(&record.principal);
+    let acts_for = PrincipalRecord {
+        consumer_id: record.consumer_id.clone(),
+        merchant_id: record.merchant_id.clone(),
+    };
+    match cx.row::<PrincipalRecord>(&key)? {
+        Some(known) if known != acts_for => {
+            let message = "the principal acts for another consumer or merchant";
+            return Err(refuse("token_not_allowed", message).into());
+        }
+        Some(_) => {}
+        None => cx.put(key, &acts_for),
+    }
+    cx.put(token_key(&record.id), record);
     Ok(())
 }
 

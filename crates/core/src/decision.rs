@@ -80,6 +80,31 @@ pub enum Guard<'a> {
     },
     /// Is there room for one more record in the windows?
     Window,
+    /// Did this not come before, among what left no line? It is noted until then, when an end is given.
+    Once {
+        /// Whose rules.
+        protocol: ProtocolName,
+        /// What identifies it.
+        id: &'a WindowId,
+        /// The last instant at which it is remembered.
+        until: Option<Time>,
+    },
+    /// May this one have one more of these within a second?
+    Quota {
+        /// One more of what, for instance `agh/receipts`.
+        of: &'static str,
+        /// Who.
+        who: &'a str,
+        /// How many a second.
+        per_second: u32,
+    },
+    /// Is this participant elsewhere there, as far as is known?
+    Present {
+        /// Whose rules.
+        protocol: ProtocolName,
+        /// Its name, as that protocol writes it.
+        name: &'a str,
+    },
 }
 
 /// A guard that is shut, and for how long.
@@ -128,6 +153,20 @@ pub struct Event {
     pub message_id: Option<String>,
 }
 
+/// Something to be kept in full, for the owner of the data alone (VX-AUD-2). The log has it too; this is where a
+/// person looks first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// What happened.
+    pub name: &'static str,
+    /// Whose rules.
+    pub protocol: ProtocolName,
+    /// When it was decided.
+    pub at: Time,
+    /// The envelope, as its line holds it.
+    pub envelope: Bytes,
+}
+
 /// What a decision starts from.
 pub struct Before<'a> {
     /// The decision time.
@@ -162,6 +201,7 @@ pub struct Cx<'a> {
     deliveries: Vec<(usize, Delivery)>,
     whispers: Vec<Whisper>,
     events: Vec<Event>,
+    audits: Vec<Audit>,
     /// Where rows are written before they are copied.
     scratch: Vec<u8>,
 }
@@ -188,6 +228,8 @@ pub struct Aside {
     pub whispers: Vec<Whisper>,
     /// Things to tell.
     pub events: Vec<Event>,
+    /// Things to keep in full.
+    pub audits: Vec<Audit>,
 }
 
 impl<'a> Cx<'a> {
@@ -208,6 +250,7 @@ impl<'a> Cx<'a> {
             deliveries: Vec::new(),
             whispers: Vec::new(),
             events: Vec::new(),
+            audits: Vec::new(),
             scratch: Vec::with_capacity(ROW_BYTES),
         }
     }
@@ -314,6 +357,11 @@ impl<'a> Cx<'a> {
         })
     }
 
+    /// Whether soft state lets something pass: for rules that go on differently when it does not.
+    pub fn passes(&mut self, guard: Guard<'_>) -> bool {
+        self.guards.pass(guard).is_ok()
+    }
+
     /// Adds a line; gives back its number.
     pub fn line(&mut self, draft: Draft) -> Seq {
         let seq = self.next_seq();
@@ -366,11 +414,17 @@ impl<'a> Cx<'a> {
         self.events.push(event);
     }
 
+    /// Keeps something in full.
+    pub fn audit(&mut self, audit: Audit) {
+        self.audits.push(audit);
+    }
+
     /// Ends a decision that records nothing.
     pub fn into_aside(self) -> Aside {
         Aside {
             whispers: self.whispers,
             events: self.events,
+            audits: self.audits,
         }
     }
 
@@ -398,6 +452,7 @@ impl<'a> Cx<'a> {
             Aside {
                 whispers: self.whispers,
                 events: self.events,
+                audits: self.audits,
             },
         ))
     }

@@ -24,9 +24,21 @@ pub struct Delivery {
     pub pauses_ms: Vec<u32>,
     /// How long one attempt may take.
     pub attempt_ms: u32,
-    /// How long after its line the last attempt may begin; none for as long as it takes.
-    #[serde(default)]
-    pub hold_ms: Option<u32>,
+    /// How long after its line was decided an attempt may still begin; then it counts as failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_ms: Option<u32>,
+    /// What the rules want to be asked some time after the recipient has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then_ask: Option<Ask>,
+}
+
+/// A timer that runs from the moment of delivery, which only the host knows. It is on no log until it fires.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ask {
+    /// How long after the delivery.
+    pub after_ms: u32,
+    /// The timer as its protocol writes it, in JSON.
+    pub timer: String,
 }
 
 /// The row of a delivery: the line it belongs to and its number among that unit's deliveries.

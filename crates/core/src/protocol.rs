@@ -37,6 +37,8 @@ pub enum Door {
 pub struct Caller {
     /// The principal of a bearer token.
     pub principal: Option<String>,
+    /// The addresses that the token may speak as; none when no token is asked for.
+    pub speaks_as: Option<Vec<String>>,
 }
 
 /// How a message was proven to come from its sender.

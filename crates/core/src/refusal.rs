@@ -44,6 +44,8 @@ pub struct Reasons {
     pub retry_after_s: Option<u32>,
     /// The check that failed, by the name the protocol gives it.
     pub check: &'static str,
+    /// Further facts as canonical JSON, for protocols whose errors carry them.
+    pub details: Option<String>,
 }
 
 impl Refusal {
@@ -70,6 +72,7 @@ impl Refusal {
             message_id: None,
             retry_after_s: (whose == Whose::Load).then_some(1),
             check: "",
+            details: None,
         }))
     }
 

@@ -52,6 +52,9 @@ impl<S: Suite> AfterCommit for Follow<S> {
         for event in aside.events {
             self.side_logs.event(&event);
         }
+        for audit in aside.audits {
+            self.side_logs.audit(&audit);
+        }
     }
 
     fn repeat(&mut self, seq: Seq, delivery: Delivery) {

@@ -8,7 +8,7 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::{RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::timer::TIMERS;
 use chancery_store::{Store, StoreError};
@@ -138,15 +138,7 @@ impl<S: Suite> Node<S> {
             })
         })?;
         outbox.resume(&gate)?;
-        let waiting = gate
-            .store()
-            .scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
-        timers.follow(
-            &waiting
-                .into_iter()
-                .map(|(key, row)| (key, Some(row)))
-                .collect::<Vec<_>>(),
-        );
+        timers.follow(&waiting_timers(gate.store())?);
         let firing = {
             let (timers, gate) = (Arc::clone(&timers), gate.clone());
             tokio::spawn(async move { timers.run(gate).await })
@@ -270,6 +262,15 @@ fn check_clock(clock: &Clock, journal: Option<Time>) -> Result<(), StartError> {
         return Err(StartError::ClockBehind { now, journal });
     }
     Ok(())
+}
+
+/// The timers on record.
+fn waiting_timers(store: &Arc<dyn Store>) -> Result<Vec<RowChange>, StoreError> {
+    let waiting = store.scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
+    Ok(waiting
+        .into_iter()
+        .map(|(key, row)| (key, Some(row)))
+        .collect())
 }
 
 /// What the names in events are hashed with: made once, kept beside the log (VX-AUD-1).

@@ -15,7 +15,7 @@ use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
 use chancery_value_context::outgoing::Outgoing;
-use chancery_value_context::{Answer, ValueContext};
+use chancery_value_context::{Answer, ValueContext, rules};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -95,8 +95,10 @@ impl Office {
     async fn send(&self, body: &[u8], idempotency: Option<String>) -> Result<Sent, Refusal> {
         let settings = self.gate().settings();
         let permit = self.gate().permit().map_err(|_| overloaded(""))?;
-        let mut outgoing = Outgoing::decode(body, settings.value_context.max_bytes, false)
-            .map_err(|undecodable| undecodable.fault.into_refusal("schema"))?;
+        let settings = &settings.value_context;
+        let mut outgoing =
+            Outgoing::decode(body, settings.max_bytes, &settings.disabled_types, false)
+                .map_err(|undecodable| undecodable.fault.into_refusal("schema"))?;
         let sender = outgoing.sender.as_str().to_owned();
         outgoing.signed = self.gate().vault().holds(&sender);
         let input = Input::Outgoing {
@@ -120,7 +122,8 @@ impl Office {
     }
 
     /// An act of administration, on record when this returns.
-    pub async fn act(&self, act: Act) -> Result<Seq, Refusal> {
+    pub async fn act(&self, mut act: Act) -> Result<Seq, Refusal> {
+        self.say_who_signs(&mut act);
         let refuse = || {
             Refusal::new(
                 "overloaded",
@@ -136,7 +139,24 @@ impl Office {
             .result?
         {
             AnyAnswer::Act(seq) => Ok(seq),
-            AnyAnswer::ValueContext(_) => Err(internal()),
+            AnyAnswer::ValueContext(_) | AnyAnswer::Vibe(_) => Err(internal()),
+        }
+    }
+
+    /// The record of an agent says whether this node signs for it: rules that derive a message in its name read it
+    /// there, live and in replay.
+    fn say_who_signs(&self, act: &mut Act) {
+        if let Act::Agent {
+            protocol: ProtocolName::ValueContext,
+            id,
+            record: Some(serde_json::Value::Object(record)),
+            ..
+        } = act
+        {
+            record.remove("signs");
+            if self.gate().vault().holds(id) {
+                record.insert("signs".to_owned(), true.into());
+            }
         }
     }
 
@@ -154,10 +174,11 @@ impl Office {
         for child in &record.children {
             children.insert(child.clone(), json!(self.run_state(child)?));
         }
-        let constraints: Vec<_> = record
-            .operator_constraints
+        let rows = self.scan(&rules::constraints_prefix(agent))?;
+        let constraints: Vec<_> = rules::effective(&record, &rows)
+            .map_err(|damage| StoreError(damage.to_string()))?
             .iter()
-            .map(|constraint| json!({"type": constraint.kind, "value": constraint.value}))
+            .map(|(kind, effective)| json!({"type": kind, "value": effective.to_json()}))
             .collect();
         let participant = record.agent.as_deref().unwrap_or(agent);
         Ok(Some(json!({
@@ -166,7 +187,32 @@ impl Office {
             "constraints": constraints,
             "context": record.context,
             "open_escalations": [],
+            "announcements": self.announcements(agent)?,
         })))
+    }
+
+    /// The constitutions that others announced to an agent.
+    fn announcements(&self, agent: &str) -> Result<Vec<serde_json::Value>, StoreError> {
+        let mut announcements = Vec::new();
+        for (key, bytes) in self.scan(&rules::announcements_prefix(agent))? {
+            let sender = String::from_utf8(key.parts().pop().unwrap_or_default())
+                .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
+            let announced: Vec<rules::Announcement> = serde_json::from_slice(&bytes)
+                .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
+            announcements.extend(announced.iter().map(|one| {
+                json!({
+                    "sender": sender,
+                    "constitution_ref": one.constitution_ref,
+                    "manifest_hash": one.manifest_hash,
+                    "scope": one.scope,
+                })
+            }));
+        }
+        Ok(announcements)
+    }
+
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+        self.gate().store().scan(prefix, None, usize::MAX)
     }
 
     /// The run state of a participant on record.
@@ -248,7 +294,7 @@ impl Office {
 fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
     match decided.result? {
         AnyAnswer::ValueContext(answer) => Ok(answer),
-        AnyAnswer::Act(_) => Err(internal()),
+        AnyAnswer::Act(_) | AnyAnswer::Vibe(_) => Err(internal()),
     }
 }
 

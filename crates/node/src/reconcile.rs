@@ -11,6 +11,7 @@ use chancery_store::StoreError;
 use chancery_value_context::ValueContext;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::world::World;
+use chancery_vibe::Vibe;
 
 use crate::office::Office;
 use crate::suite::AllSettings;
@@ -34,18 +35,30 @@ pub enum ReconcileError {
 impl Office {
     /// Writes the rule settings if they differ from the record.
     pub async fn reconcile_settings(&self, settings: &AllSettings) -> Result<bool, ReconcileError> {
-        let name = ValueContext::NAME.as_str();
-        let value = serde_json::to_value(&settings.value_context)
-            .map_err(|error| StoreError(error.to_string()))?;
-        let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
-        let digests: Option<BTreeMap<String, String>> = self.row(&digests_key())?;
-        if on_record.as_ref() == Some(&value) && digests.is_some() {
+        let json = |value: Result<serde_json::Value, serde_json::Error>| {
+            value.map_err(|error| StoreError(error.to_string()))
+        };
+        let mut protocols = BTreeMap::from([(
+            ValueContext::NAME.as_str().to_owned(),
+            json(serde_json::to_value(&settings.value_context))?,
+        )]);
+        let mut digests = BTreeMap::new();
+        if let Some(world) = &settings.vibe.world {
+            let value = json(serde_json::to_value(&settings.vibe))?;
+            protocols.insert(Vibe::NAME.as_str().to_owned(), value);
+            digests.insert("vibe-world".to_owned(), world.clone());
+            let permissions = chancery_vibe::partition::TABLE.digest();
+            digests.insert("vibe-permissions".to_owned(), permissions.hex());
+        }
+        let mut same = self.row(&digests_key())?.as_ref() == Some(&digests);
+        for (name, value) in &protocols {
+            let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
+            same &= on_record.as_ref() == Some(value);
+        }
+        if same {
             return Ok(false);
         }
-        let config = Config {
-            protocols: BTreeMap::from([(name.to_owned(), value)]),
-            digests: BTreeMap::new(),
-        };
+        let config = Config { protocols, digests };
         self.record(Act::Config(config), || "the configuration".to_owned())
             .await?;
         Ok(true)
@@ -69,7 +82,11 @@ impl Office {
         let agents: BTreeMap<&str, AgentRecord> = world
             .agents
             .iter()
-            .map(|agent| (agent.id.as_str(), AgentRecord::of(agent)))
+            .map(|agent| {
+                let mut record = AgentRecord::of(agent);
+                record.signs = self.gate().vault().holds(agent.id.as_str());
+                (agent.id.as_str(), record)
+            })
             .collect();
         for (id, record) in agents {
             let on_record: Option<AgentRecord> =

@@ -1,6 +1,7 @@
-//! The two side logs (CH-JRN-6): what was refused, and what was ignored, repeated or soft. Never the journal, never a body.
+//! The side logs: what was refused, and what was ignored, repeated or soft, both without bodies (CH-JRN-6); and, for
+//! the owner alone, critical and emergency escalations in full (VX-AUD-2). Never the journal.
 
-use chancery_core::decision::Event;
+use chancery_core::decision::{Audit, Event};
 use chancery_core::digest::{Sha256, hex};
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::refusal::Refusal;
@@ -14,6 +15,15 @@ pub struct SideLogs {
     rejections: Option<SideLog>,
     events: Option<SideLog>,
     salt: [u8; 16],
+    audits: Option<SideLog>,
+}
+
+#[derive(Serialize)]
+struct AuditLine<'a> {
+    at: Time,
+    event: &'static str,
+    protocol: &'static str,
+    envelope: &'a serde_json::Value,
 }
 
 #[derive(Serialize)]
@@ -52,6 +62,16 @@ impl SideLogs {
             rejections: Some(rejections),
             events: Some(events),
             salt: [0; 16],
+            audits: None,
+        }
+    }
+
+    /// The same with a log of what is kept in full (VX-AUD-2).
+    #[must_use]
+    pub fn with_audits(self, audits: SideLog) -> Self {
+        Self {
+            audits: Some(audits),
+            ..self
         }
     }
 
@@ -75,6 +95,23 @@ impl SideLogs {
                 requirement: refusal.requirement,
                 path: refusal.path.as_deref(),
                 message_id: refusal.message_id.as_deref(),
+            },
+        );
+    }
+
+    /// Keeps an envelope in full.
+    pub fn audit(&self, audit: &Audit) {
+        let Some(log) = &self.audits else { return };
+        let Ok(envelope) = serde_json::from_slice(&audit.envelope) else {
+            return;
+        };
+        write(
+            log,
+            &AuditLine {
+                at: audit.at,
+                event: audit.name,
+                protocol: audit.protocol.as_str(),
+                envelope: &envelope,
             },
         );
     }

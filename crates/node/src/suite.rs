@@ -11,11 +11,14 @@ use chancery_core::timer::TimerName;
 use chancery_core::window::WindowName;
 use chancery_value_context::settings::{RULES_VERSION, Settings as ValueContextSettings};
 use chancery_value_context::{Answer as ValueContextAnswer, ValueContext, rules};
+use chancery_vibe::settings::{RULES_VERSION as VIBE_RULES_VERSION, Settings as VibeSettings};
+use chancery_vibe::{Answer as VibeAnswer, Vibe};
 
 /// The suite of this program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Chancery {
     value_context: ValueContext,
+    vibe: Vibe,
 }
 
 /// An input of any of the protocols, or of the administration.
@@ -29,6 +32,8 @@ pub enum AnyInput {
     Act(Act),
     /// An input of value-context.
     ValueContext(Input<ValueContext>),
+    /// An input of vibe.
+    Vibe(Input<Vibe>),
 }
 
 /// An answer of any of them.
@@ -38,6 +43,8 @@ pub enum AnyAnswer {
     Act(Seq),
     /// An answer of value-context.
     ValueContext(ValueContextAnswer),
+    /// An answer of vibe.
+    Vibe(VibeAnswer),
 }
 
 /// The settings of all of them.
@@ -45,6 +52,8 @@ pub enum AnyAnswer {
 pub struct AllSettings {
     /// Of value-context.
     pub value_context: ValueContextSettings,
+    /// Of vibe; without a world it answers that it is not configured.
+    pub vibe: VibeSettings,
 }
 
 const WINDOWS: &[WindowName] = &[rules::SEEN, rules::SENT];
@@ -53,6 +62,11 @@ impl Chancery {
     /// Value-Context messaging.
     pub fn value_context(&self) -> &ValueContext {
         &self.value_context
+    }
+
+    /// Vibe Commerce.
+    pub fn vibe(&self) -> &Vibe {
+        &self.vibe
     }
 
     fn decide_act(&self, act: &Act, cx: &mut Cx<'_>) -> Result<Verdict<AnyAnswer>, Stop> {
@@ -69,6 +83,16 @@ impl Chancery {
             answer: AnyAnswer::Act(seq),
         })
     }
+}
+
+/// Whether a `node` line is a change of vibe's world and not administration.
+fn is_world_change(line: &Line) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Kind<'l> {
+        #[serde(borrow)]
+        kind: std::borrow::Cow<'l, str>,
+    }
+    serde_json::from_slice::<Kind<'_>>(&line.envelope).is_ok_and(|line| line.kind == "world")
 }
 
 /// A verdict with its answer put into the suite's.
@@ -96,6 +120,7 @@ impl Suite for Chancery {
     fn settings(&self, rows: &dyn Rows) -> Result<AllSettings, RowsDamaged> {
         Ok(AllSettings {
             value_context: admin::settings(rows, ProtocolName::ValueContext)?,
+            vibe: admin::settings(rows, ProtocolName::Vibe)?,
         })
     }
 
@@ -103,12 +128,15 @@ impl Suite for Chancery {
         match input {
             AnyInput::Act(_) => true,
             AnyInput::ValueContext(input) => self.value_context.urgent(input),
+            AnyInput::Vibe(input) => self.vibe.urgent(input),
         }
     }
 
     fn wants(&self, input: &AnyInput, wants: &mut Vec<RowKey>) {
-        if let AnyInput::ValueContext(input) = input {
-            self.value_context.wants(input, wants);
+        match input {
+            AnyInput::Act(_) => {}
+            AnyInput::ValueContext(input) => self.value_context.wants(input, wants),
+            AnyInput::Vibe(input) => self.vibe.wants(input, wants),
         }
     }
 
@@ -126,12 +154,19 @@ impl Suite for Chancery {
                     .decide(input, &settings.value_context, cx)?;
                 Ok(lift(verdict, AnyAnswer::ValueContext))
             }
+            AnyInput::Vibe(input) => {
+                let verdict = self.vibe.decide(input, &settings.vibe, cx)?;
+                Ok(lift(verdict, AnyAnswer::Vibe))
+            }
         }
     }
 
     fn has_rules(&self, line: &Line, settings: &AllSettings) -> bool {
         match line.protocol {
-            ProtocolName::Node => true,
+            ProtocolName::Node if !is_world_change(line) => true,
+            ProtocolName::Node | ProtocolName::Vibe => {
+                settings.vibe.rules_version == VIBE_RULES_VERSION
+            }
             ProtocolName::ValueContext => settings.value_context.rules_version == RULES_VERSION,
             _ => false,
         }
@@ -139,6 +174,10 @@ impl Suite for Chancery {
 
     fn reread(&self, line: &Line, settings: &AllSettings) -> Result<AnyInput, Damage> {
         match line.protocol {
+            ProtocolName::Node if is_world_change(line) => {
+                Ok(AnyInput::Vibe(self.vibe.reread(line, &settings.vibe)?))
+            }
+            ProtocolName::Vibe => Ok(AnyInput::Vibe(self.vibe.reread(line, &settings.vibe)?)),
             ProtocolName::Node => match admin::reread(line)? {
                 Act::Failed {
                     protocol,
@@ -161,6 +200,7 @@ impl Suite for Chancery {
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
         match line.protocol {
             ProtocolName::ValueContext => self.value_context.check_signature(line, keys),
+            ProtocolName::Vibe => self.vibe.check_signature(line, keys),
             _ => SignatureCheck::NotSigned,
         }
     }
@@ -171,6 +211,7 @@ impl Suite for Chancery {
                 let (check, input) = self.value_context.check_and_reread(line, keys);
                 (check, input.map(AnyInput::ValueContext))
             }
+            ProtocolName::Vibe => (self.vibe.check_signature(line, keys), None),
             _ => (SignatureCheck::NotSigned, None),
         }
     }

@@ -34,6 +34,9 @@ impl Office {
             id,
             principal: principal.to_owned(),
             scopes,
+            addresses: Vec::new(),
+            consumer_id: None,
+            merchant_id: None,
             revoked: false,
         };
         self.adopt_token(record.clone(), Sha256Digest::of(token.as_bytes()))

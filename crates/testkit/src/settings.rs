@@ -17,9 +17,6 @@ pub struct TestSettings {
     pub pauses_ms: Vec<u32>,
     /// How long one attempt may take.
     pub attempt_ms: u32,
-    /// How long a delivery may be held back.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold_ms: Option<u32>,
 }
 
 impl Default for TestSettings {
@@ -29,7 +26,6 @@ impl Default for TestSettings {
             window_ms: 600_000,
             pauses_ms: vec![1, 2, 4],
             attempt_ms: 1_000,
-            hold_ms: None,
         }
     }
 }

@@ -14,7 +14,7 @@ use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::code::Fault;
-use crate::message::{MAX_MAX_BYTES, Message, decode, read_json};
+use crate::message::{Accept, MAX_MAX_BYTES, Message, decode_accepting, read_json};
 use crate::message_id::MessageId;
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
@@ -52,7 +52,7 @@ impl Protocol for ValueContext {
     type Answer = Answer;
 
     fn decode(&self, raw: Bytes, _: Door, settings: &Settings) -> Result<Message, Refusal> {
-        decode(raw, settings.max_bytes).map_err(|undecodable| {
+        decode_accepting(raw, settings.accept()).map_err(|undecodable| {
             let refusal = undecodable.fault.into_refusal("schema");
             match undecodable.message_id {
                 Some(id) => refusal.of_message(id.to_string()),
@@ -140,7 +140,7 @@ impl Protocol for ValueContext {
                 content,
             });
         }
-        let message = decode(line.received().clone(), MAX_MAX_BYTES)
+        let message = decode_accepting(line.received().clone(), Accept::RECORDED)
             .map_err(|fault| damage(fault.to_string()))?;
         Ok(Input::Envelope(as_recorded(message, line)))
     }
@@ -154,7 +154,7 @@ impl Protocol for ValueContext {
         line: &Line,
         keys: &Keyring,
     ) -> (SignatureCheck, Option<Input<Self>>) {
-        let message = match decode(line.received().clone(), MAX_MAX_BYTES) {
+        let message = match decode_accepting(line.received().clone(), Accept::RECORDED) {
             Ok(message) => message,
             Err(fault) => return (SignatureCheck::Invalid(fault.to_string()), None),
         };
@@ -166,7 +166,7 @@ impl Protocol for ValueContext {
     }
 
     fn recorded_signature(&self, line: &Line) -> Option<[u8; 64]> {
-        let message = decode(line.envelope.clone(), MAX_MAX_BYTES).ok()?;
+        let message = decode_accepting(line.envelope.clone(), Accept::RECORDED).ok()?;
         message.signature?.bytes().copied()
     }
 

@@ -200,6 +200,12 @@ impl VectorFile {
                 };
                 run_with(&self.text, &run).cases
             }
+            Some(title) if chancery_agh::conformance::suites().any(|known| known == title) => {
+                chancery_agh::conformance::run(&self.text).cases
+            }
+            Some(name) if chancery_vacant::conformance::suites().any(|known| known == name) => {
+                chancery_vacant::conformance::run(&self.text).cases
+            }
             Some(_) => none("no runner for this suite"),
         }
     }

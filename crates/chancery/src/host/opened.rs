@@ -38,7 +38,7 @@ impl Opened {
         }
     }
 
-    /// Refusals and events are noted beside the log; without a data directory nowhere.
+    /// Refusals, events and grave escalations are noted beside the log; without a data directory nowhere.
     pub(super) fn side_logs(&self, config: &Config) -> Result<SideLogs, Failure> {
         let Self::Embedded { .. } = self else {
             return Ok(SideLogs::default());
@@ -48,10 +48,8 @@ impl Opened {
                 Failure::damaged(format!("{}/{name}: {error}", config.data.display()))
             })
         };
-        Ok(SideLogs::new(
-            open("rejections.jsonl")?,
-            open("events.jsonl")?,
-        ))
+        let side_logs = SideLogs::new(open("rejections.jsonl")?, open("events.jsonl")?);
+        Ok(side_logs.with_audits(open("escalations.jsonl")?))
     }
 
     /// Puts the address into the lock file, so that a second process can name this one (CH-NET-5).

@@ -39,6 +39,9 @@ pub(super) async fn adopt_first(office: &Office, config: &Config) -> Result<(), 
         id: first.id,
         principal: first.principal,
         scopes: first.scopes,
+        addresses: Vec::new(),
+        consumer_id: None,
+        merchant_id: None,
         revoked: false,
     };
     office

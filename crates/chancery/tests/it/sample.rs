@@ -39,6 +39,9 @@ pub fn administration(keys: usize) -> Vec<Bytes> {
         id: "t1".to_owned(),
         principal: "admin".to_owned(),
         scopes: vec!["admin".to_owned()],
+        addresses: Vec::new(),
+        consumer_id: None,
+        merchant_id: None,
         revoked: false,
     };
     decide(&mut host, &TestInput::Admin(Act::Token(token)));

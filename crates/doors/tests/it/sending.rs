@@ -180,7 +180,8 @@ async fn carried(status: &str, headers: &str, body: &str) -> chancery_node::Carr
         exempt: false,
         pauses_ms: Vec::new(),
         attempt_ms: 5_000,
-        hold_ms: None,
+        within_ms: None,
+        then_ask: None,
     };
     carrier
         .carry(

@@ -18,6 +18,7 @@ use chancery_core::line::Seq;
 use chancery_core::protocol::{Failure, Suite};
 use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
+use chancery_core::timer::TimerName;
 use chancery_store::{Store, StoreError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -88,7 +89,7 @@ impl Outbox {
         }
         let now = self.clock.now();
         for parcel in self.put_together(parcels) {
-            let age = match parcel.lead().hold_ms {
+            let age = match parcel.lead().within_ms {
                 Some(_) => self.signed_at(parcel.seq)?.map(|at| now.since(at)),
                 None => None,
             };
@@ -129,8 +130,8 @@ impl Outbox {
             next: now + wait,
             last: parcel
                 .lead()
-                .hold_ms
-                .map(|hold| now + Duration::from_millis(u64::from(hold)).saturating_sub(age)),
+                .within_ms
+                .map(|within| now + Duration::from_millis(u64::from(within)).saturating_sub(age)),
             turn: (parcel.attempts.made == 0).then(|| self.turns.line_up(parcel.deliveries())),
         };
         self.spawn(async move { outbox.deliver(gate, parcel, schedule).await });
@@ -177,7 +178,7 @@ impl Outbox {
 
     async fn deliver<S: Suite>(&self, gate: Gate<S>, parcel: Parcel, schedule: Schedule) {
         let seq = parcel.seq;
-        let carried = match self.attempt_until_settled(&parcel, schedule).await {
+        let carried = match self.bring(&parcel, schedule).await {
             Ok(carried) => carried,
             Err(error) => {
                 tracing::error!(%error, seq, "a delivery is held back: its progress cannot be recorded");
@@ -185,6 +186,10 @@ impl Outbox {
             }
         };
         let delivered = carried == Carried::Delivered;
+        // Not asked, not settled: the next start asks.
+        if delivered && !self.ask(&gate, &parcel).await {
+            return;
+        }
         for (key, delivery) in &parcel.copies {
             let event = if delivered {
                 "delivered"
@@ -199,6 +204,46 @@ impl Outbox {
             }
             if let Err(error) = self.progress.settle(key) {
                 tracing::warn!(%error, seq, "a settled delivery could not be recorded; it may be made again");
+            }
+        }
+    }
+
+    /// Makes the attempts, unless one before the last stop was the last already.
+    async fn bring(&self, parcel: &Parcel, schedule: Schedule) -> Result<Carried, StoreError> {
+        if self.progress.delivered_at(parcel.lead_key())?.is_some() {
+            return Ok(Carried::Delivered);
+        }
+        let carried = self.attempt_until_settled(parcel, schedule).await?;
+        if carried == Carried::Delivered && parcel.lead().then_ask.is_some() {
+            self.progress
+                .note_delivered(parcel.lead_key(), self.clock.now())?;
+        }
+        Ok(carried)
+    }
+
+    /// Asks the rules what they want to be asked after the delivery, once it is time; whether they were asked.
+    async fn ask<S: Suite>(&self, gate: &Gate<S>, parcel: &Parcel) -> bool {
+        let Some(ask) = &parcel.lead().then_ask else {
+            return true;
+        };
+        let now = self.clock.now();
+        let delivered = self.progress.delivered_at(parcel.lead_key());
+        let delivered = delivered.ok().flatten().unwrap_or(now);
+        let after = Duration::from_millis(u64::from(ask.after_ms));
+        let waited = now.since(delivered).unwrap_or_default();
+        tokio::time::sleep(after.saturating_sub(waited)).await;
+        let name = TimerName {
+            protocol: parcel.lead().protocol,
+            name: String::new(),
+        };
+        match gate.suite().timer(&name, ask.timer.as_bytes()) {
+            Ok(input) => {
+                let now = self.clock.now();
+                gate.submit(input, now, None).await.is_ok()
+            }
+            Err(damage) => {
+                tracing::error!(%damage, seq = parcel.seq, "what to ask after a delivery cannot be read");
+                true
             }
         }
     }

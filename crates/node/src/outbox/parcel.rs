@@ -33,6 +33,11 @@ impl Parcel {
         delivery
     }
 
+    pub(super) fn lead_key(&self) -> &RowKey {
+        let (key, _) = self.copies.first().expect("a parcel is never empty");
+        key
+    }
+
     pub(super) fn keys(&self) -> impl Iterator<Item = &RowKey> {
         self.copies.iter().map(|(key, _)| key)
     }

@@ -185,6 +185,20 @@ impl Progress {
         self.store.ops_put(&changes, false)
     }
 
+    /// When a delivery was made after which the rules are to be asked, and have not been.
+    pub(super) fn delivered_at(&self, key: &RowKey) -> Result<Option<Time>, StoreError> {
+        let bytes = self.store.ops_get(&delivered_key(key))?;
+        Ok(bytes.and_then(|bytes| {
+            let micros = i64::from_be_bytes(bytes.as_ref().try_into().ok()?);
+            Time::from_unix_micros(micros)
+        }))
+    }
+
+    pub(super) fn note_delivered(&self, key: &RowKey, at: Time) -> Result<(), StoreError> {
+        let at = Bytes::copy_from_slice(&at.unix_micros().to_be_bytes());
+        self.store.ops_put(&[(delivered_key(key), Some(at))], false)
+    }
+
     /// Records that a delivery is done with, and before which line all are.
     pub(super) fn settle(&self, key: &RowKey) -> Result<(), StoreError> {
         let Some(place) = parse_outbox_key(key) else {
@@ -195,6 +209,7 @@ impl Progress {
             let mut pending = self.lock();
             let mut changes = pending.settle(place);
             changes.push((attempts_key(key), None));
+            changes.push((delivered_key(key), None));
             self.store.ops_put(&changes, false)?;
         }
         self.store.forget(std::slice::from_ref(key))
@@ -214,6 +229,10 @@ impl Progress {
 
 fn attempts_key(key: &RowKey) -> RowKey {
     RowKey::new("outbox-attempts", &[key.as_bytes()])
+}
+
+fn delivered_key(key: &RowKey) -> RowKey {
+    RowKey::new("outbox-delivered", &[key.as_bytes()])
 }
 
 /// The space of notes of settled deliveries.

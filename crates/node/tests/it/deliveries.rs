@@ -235,7 +235,8 @@ async fn an_exempt_delivery_leaves_although_its_sender_is_suspended() {
         exempt,
         pauses_ms: vec![],
         attempt_ms: 1_000,
-        hold_ms: None,
+        within_ms: None,
+        then_ask: None,
     };
     // No rule of the tests' protocol exempts, so its rows are put there by hand.
     let store = Memory::new();
@@ -254,6 +255,88 @@ async fn an_exempt_delivery_leaves_although_its_sender_is_suspended() {
     assert_eq!(rig.carrier.made_at_least(1).await[0].to, "exempt");
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     assert_eq!((rig.carrier.made().len(), rig.node.outbox_len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_under_way_is_cut_off_when_its_sender_is_suspended() {
+    // VX-RUN-1, VX-RUN-3
+    let rig = Setup::default().in_memory();
+    set_pauses(&rig, &PAUSES_MS).await;
+    let leave = Arc::new(Semaphore::new(0));
+    rig.carrier
+        .script("far", [Step::FailWhenAllowed(Arc::clone(&leave))]);
+    rig.said("s-1", "ann", "far", "send", None).await;
+    let first = rig.carrier.made_at_least(1).await[0].at;
+    rig.act(run_state_act("ann", None, RunState::Suspended))
+        .await;
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    // Only the attempt held the other end: it is cut off when this is the last.
+    assert_eq!(Arc::strong_count(&leave), 1);
+    assert_eq!(rig.carrier.made().len(), 1);
+    rig.act(run_state_act("ann", None, RunState::Running)).await;
+    let second = rig.carrier.made_at_least(2).await[1].at;
+    assert!(second - first >= Duration::from_secs(3_600));
+    settled(&rig).await;
+}
+
+/// A node whose log has one line, and for it a delivery that no rule of the tests' protocol asks for.
+async fn with_delivery(setup: &Setup, change: impl FnOnce(&mut Delivery)) -> Rig {
+    let store = Memory::new();
+    let before = setup.over(Arc::new(Memory::new())).unwrap();
+    before.said("n-1", "ann", "far", "note", None).await;
+    let mut delivery = Delivery {
+        protocol: ProtocolName::Test,
+        from: "ann".to_owned(),
+        to: "far".to_owned(),
+        exempt: false,
+        pauses_ms: PAUSES_MS.to_vec(),
+        attempt_ms: 5_000,
+        within_ms: None,
+        then_ask: None,
+    };
+    change(&mut delivery);
+    add(&store, before.store().lines(1, 1).unwrap(), |rows| {
+        let row = serde_json::to_vec(&delivery).unwrap();
+        rows.push((outbox_key(1, 0), Some(row.into())));
+    });
+    setup.over(Arc::new(store)).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_attempt_begins_after_its_time() {
+    // VX-RTY-7
+    let setup = Setup::default();
+    setup.carrier.script(
+        "far",
+        [Step::FailFor(Duration::from_secs(30)), Step::Deliver],
+    );
+    let rig = with_delivery(&setup, |delivery| delivery.within_ms = Some(20_000)).await;
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    assert_eq!(rig.node.outbox_len(), 1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    until(|| rig.node.outbox_len() == 0).await;
+    assert_eq!(rig.carrier.made().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_are_asked_so_long_after_the_delivery() {
+    // VX-ACK-6: from the moment of delivery, not of sending.
+    let setup = Setup::default();
+    setup.carrier.script("far", [Step::Fail, Step::Deliver]);
+    let begun = tokio::time::Instant::now();
+    let rig = with_delivery(&setup, |delivery| {
+        delivery.then_ask = Some(chancery_core::delivery::Ask {
+            after_ms: 6_000,
+            timer: r#"{"id":"l-1","from":"ann","to":"bob"}"#.to_owned(),
+        });
+    })
+    .await;
+    let delivered = rig.carrier.made_at_least(2).await[1].at;
+    assert_eq!((delivered - begun).as_secs(), 1);
+    tokio::time::sleep_until(delivered + Duration::from_millis(5_999)).await;
+    assert_eq!(rig.node.outbox_len(), 1);
+    tokio::time::sleep_until(delivered + Duration::from_millis(6_001)).await;
+    until(|| rig.node.outbox_len() == 0).await;
 }
 
 pub fn add(

@@ -115,7 +115,8 @@ impl Rules<'_> {
             exempt: false,
             pauses_ms: self.settings.pauses_ms.clone(),
             attempt_ms: self.settings.attempt_ms,
-            hold_ms: self.settings.hold_ms,
+            within_ms: None,
+            then_ask: None,
         }
     }
 

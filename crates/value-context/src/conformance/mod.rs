@@ -9,11 +9,12 @@ mod grammar;
 mod host;
 mod requests;
 mod signatures;
+mod standing;
 
 use crate::code::Fault;
 use crate::context::{self, Context, ContextFault};
 use crate::creed::{CreedFault, CreedRef};
-use crate::message::{DEFAULT_MAX_BYTES, read_json};
+use crate::message::{DEFAULT_MAX_BYTES, Kind, read_json};
 use crate::signature::{SignatureText, SignedForms};
 use crate::verify::{Verified, verify_signature};
 use case::Case;
@@ -121,7 +122,7 @@ pub struct Run<'a> {
 type Runner = fn(&mut Case, &Run<'_>) -> Result<(), String>;
 
 /// Suites by the name their files carry.
-const RUNNERS: [(&str, Runner); 9] = [
+const RUNNERS: [(&str, Runner); 11] = [
     (
         "value-context/canonicalization",
         signatures::canonicalization,
@@ -135,11 +136,11 @@ const RUNNERS: [(&str, Runner); 9] = [
         grammar::context_transition,
     ),
     ("value-context/state_mapping", grammar::state_mapping),
-    (REQUESTS, requests::request),
+    ("value-context/scope", standing::scope),
+    ("value-context/constraints", standing::constraints),
+    (requests::SUITE, requests::request),
     ("value-context/dedupe", requests::dedupe),
 ];
-
-const REQUESTS: &str = "value-context/requests";
 
 /// The names of the suites that can be run.
 pub fn suites() -> impl Iterator<Item = &'static str> {
@@ -209,9 +210,9 @@ pub fn run_with(file: &str, run: &Run<'_>) -> SuiteReport {
 fn part_of(suite: &str, cases: Vec<Case>, part: Option<&str>) -> Result<Vec<Case>, String> {
     match part {
         None => Ok(cases),
-        Some(requests::SHARES) if suite == REQUESTS => Ok(cases
+        Some(part) if suite == requests::SUITE && Kind::named(part).is_some() => Ok(cases
             .into_iter()
-            .filter_map(|mut case| requests::is_about_shares(&mut case).then_some(case))
+            .filter(|case| requests::is_about(case, part))
             .collect()),
         Some(part) => Err(format!("this suite has no part {part}")),
     }

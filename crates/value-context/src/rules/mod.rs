@@ -3,10 +3,17 @@
 //! Decode and authenticate have done checks 1 to 5; here are 6 to 10, and those of 4 and 5 that depend on the
 //! decision's own time and place. A refusal leaves nothing behind.
 
+mod announcements;
 mod audience;
+mod children;
+mod constrained;
+mod direction;
+mod made;
 mod receive;
+mod runtime;
 mod send;
 mod shares;
+mod told;
 
 use chancery_core::admin::{Act, agent_key, key_key, node_line, run_state_key};
 use chancery_core::decision::{Cx, Verdict};
@@ -16,6 +23,9 @@ use chancery_core::protocol::{Failure, Input, Proof};
 use chancery_core::rows::RowKey;
 use chancery_core::window::{WindowId, WindowName};
 
+pub use announcements::{Announcement, Comparison, announcements_key, announcements_prefix};
+pub use children::{ChildView, child_key};
+pub use constrained::{constraints_key, constraints_prefix, effective};
 pub use receive::receive;
 pub use send::send;
 pub use shares::{Share, share_key, shares_prefix};
@@ -53,7 +63,7 @@ pub fn wants(input: &Input<ValueContext>, wants: &mut Vec<RowKey>) {
             )
         }
         Input::Outgoing { content, .. } => {
-            wants.push(send::last_id_key());
+            wants.push(made::last_id_key());
             (content.sender.as_str(), &content.recipient)
         }
         _ => return,

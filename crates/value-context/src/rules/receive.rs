@@ -1,20 +1,20 @@
 //! A message from outside, or from another agent of this process.
 
 use bytes::Bytes;
-use chancery_core::admin::{RunState, key_key, run_state};
+use chancery_core::admin::key_key;
 use chancery_core::decision::{Cx, Event, Stop, Verdict};
 use chancery_core::json::Place;
 use chancery_core::keys::KeyValidity;
 use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName};
 use chancery_core::protocol::{Authentic, Door, Proof};
 
-use super::audience::{
-    Handed, ask_for_room, drop_those_who_have_it, hand_over, keep_shares, listeners,
-};
+use super::audience::{ask_for_room, drop_those_who_have_it, hand_over, keep_newest, listeners};
+use super::direction::{check_receiving, check_suspension};
+use super::runtime::Runtime;
+use super::told::Told;
 use super::{CHECKS, content_tag};
-use crate::agent::{hosted, participant};
 use crate::code::{Code, Fault};
-use crate::message::{Message, Payload};
+use crate::message::Message;
 use crate::protocol::Answer;
 use crate::settings::Settings;
 use crate::verify::check_window;
@@ -48,20 +48,22 @@ fn decide(
     {
         return Ok(duplicate(message, tag, cx));
     }
-    check_suspension(message.sender.as_str(), cx)?;
-    ask_for_room(message.sender.as_str(), &listeners, cx)?;
-    let Payload::ContextShare(share) = &message.payload;
-    let handed = Handed {
+    let (sender, payload) = (message.sender.as_str(), &message.payload);
+    check_receiving(sender, &message.recipient, payload, cx)?;
+    check_suspension(sender, payload, &listeners, cx)?;
+    ask_for_room(sender, payload, &listeners, cx)?;
+    let told = Told {
         id: message.message_id,
         tag: content_tag(message.signed.jcs()),
-        sender: message.sender.as_str(),
+        version: message.version,
+        sender,
+        recipient: &message.recipient,
         timestamp: &message.timestamp,
-        share,
+        payload,
+        greeting: authentic.door == Door::WebSocket { greeting: true },
     };
     let mut meta = meta(authentic);
-    if let Some(changes) = keep_shares(&handed, &listeners, cx)? {
-        meta.push(("context_change", changes));
-    }
+    meta.extend(keep_newest(&told, &listeners, cx)?);
     let now = cx.now();
     let line = cx.line(Draft {
         protocol: ProtocolName::ValueContext,
@@ -72,7 +74,8 @@ fn decide(
         eval_ts: Some(now),
         meta,
     });
-    hand_over(&handed, &listeners, line, settings, cx);
+    hand_over(&told, &listeners, line, settings, cx);
+    Runtime::new(settings).follow(&told, &listeners, line, cx)?;
     Ok(Verdict::Record {
         answer: Answer::Accepted(message.message_id),
     })
@@ -104,17 +107,6 @@ fn find_listeners(message: &Message, cx: &Cx<'_>) -> Result<Vec<String>, Stop> {
             .into());
     }
     Ok(listeners)
-}
-
-/// What a suspended sender says is refused (VX-RUN-4); of this type nothing is exempt.
-fn check_suspension(sender: &str, cx: &Cx<'_>) -> Result<(), Stop> {
-    let record = hosted(cx, sender)?;
-    if run_state(cx, participant(sender, record.as_ref()))? == RunState::Suspended {
-        return Err(Fault::new(Code::SenderSuspended, "the sender is suspended")
-            .into_refusal("direction")
-            .into());
-    }
-    Ok(())
 }
 
 fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Verdict<Answer> {

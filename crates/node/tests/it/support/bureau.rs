@@ -89,7 +89,8 @@ impl Bureau {
             gate_limits: GateLimits::default(),
             soft_limits,
             carrier: Arc::clone(&carrier) as Arc<_>,
-            side_logs: SideLogs::new(log("rejections.jsonl"), log("events.jsonl")),
+            side_logs: SideLogs::new(log("rejections.jsonl"), log("events.jsonl"))
+                .with_audits(log("escalations.jsonl")),
         });
         Self {
             office: Arc::new(office.unwrap()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chancery_core::delivery::{Delivery, Whisper};
 use chancery_node::{Attempt, Carried, Carrier, Leave};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 /// What becomes of one attempt.
@@ -20,8 +20,6 @@ pub enum Step {
     FailFor(Duration),
     /// Never ends by itself.
     Hang,
-    /// The same, and closes the channel when it is cut off.
-    HangUntilDropped(mpsc::Sender<()>),
     /// Fails once the semaphore has a permit.
     FailWhenAllowed(Arc<Semaphore>),
 }
@@ -105,7 +103,6 @@ impl Carrier for Scripted {
                     at_least: Some(pause),
                 },
                 Step::Hang => std::future::pending().await,
-                Step::HangUntilDropped(_held) => std::future::pending().await,
                 Step::FailWhenAllowed(leave) => {
                     leave.acquire().await.unwrap().forget();
                     Carried::Failed { at_least: None }

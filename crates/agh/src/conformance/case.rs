@@ -1,0 +1,109 @@
+//! One case of a vector file: members are taken out as they are checked, and none may be left.
+
+use serde_json::{Map, Value};
+
+/// The members of a case that have not been looked at yet.
+pub(super) struct Case {
+    members: Map<String, Value>,
+}
+
+impl Case {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        Self::from_value(value)
+    }
+
+    pub(super) fn from_value(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Object(members) => Ok(Self { members }),
+            _ => Err("not an object".to_owned()),
+        }
+    }
+
+    pub(super) fn optional(&mut self, name: &str) -> Option<Value> {
+        self.members.remove(name)
+    }
+
+    pub(super) fn take(&mut self, name: &str) -> Result<Value, String> {
+        self.optional(name)
+            .ok_or_else(|| format!("member {name} is missing"))
+    }
+
+    pub(super) fn text(&mut self, name: &str) -> Result<String, String> {
+        into_text(self.take(name)?, name)
+    }
+
+    pub(super) fn optional_text(&mut self, name: &str) -> Result<Option<String>, String> {
+        match self.optional(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => into_text(value, name).map(Some),
+        }
+    }
+
+    pub(super) fn bool(&mut self, name: &str) -> Result<bool, String> {
+        self.take(name)?
+            .as_bool()
+            .ok_or_else(|| format!("member {name} is no boolean"))
+    }
+
+    pub(super) fn integer(&mut self, name: &str) -> Result<i64, String> {
+        self.take(name)?
+            .as_i64()
+            .ok_or_else(|| format!("member {name} is no integer"))
+    }
+
+    pub(super) fn texts(&mut self, name: &str) -> Result<Vec<String>, String> {
+        let value = self.take(name)?;
+        into_texts(value, name)
+    }
+
+    /// Texts, or `null`.
+    pub(super) fn texts_or_null(&mut self, name: &str) -> Result<Option<Vec<String>>, String> {
+        match self.take(name)? {
+            Value::Null => Ok(None),
+            value => into_texts(value, name).map(Some),
+        }
+    }
+
+    /// A member that is an object, as a case of its own.
+    pub(super) fn case(&mut self, name: &str) -> Result<Self, String> {
+        Self::from_value(self.take(name)?).map_err(|_| format!("member {name} is no object"))
+    }
+
+    pub(super) fn cases(&mut self, name: &str) -> Result<Vec<Self>, String> {
+        match self.take(name)? {
+            Value::Array(items) => items.into_iter().map(Self::from_value).collect(),
+            _ => Err(format!("member {name} is no array")),
+        }
+    }
+
+    /// Everything that is left, as an object.
+    pub(super) fn rest(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.members)
+    }
+
+    /// Fails if a member was not looked at.
+    pub(super) fn finish(self) -> Result<(), String> {
+        match self.members.keys().next() {
+            Some(name) => Err(format!("no check knows member {name}")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn into_text(value: Value, name: &str) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text),
+        _ => Err(format!("member {name} is no string")),
+    }
+}
+
+fn into_texts(value: Value, name: &str) -> Result<Vec<String>, String> {
+    match value {
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| into_text(item, name))
+            .collect(),
+        _ => Err(format!("member {name} is no array")),
+    }
+}

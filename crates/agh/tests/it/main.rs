@@ -1,0 +1,4 @@
+//! Tests of AGH Network.
+#![allow(clippy::unwrap_used)]
+
+mod vectors;
