@@ -5,6 +5,7 @@
 //! fill has a bound, and at the bound it is told to try again.
 
 mod after;
+mod arrivals;
 mod clock;
 mod committer;
 mod gate;
@@ -24,6 +25,7 @@ mod timers;
 mod tokens;
 mod vault;
 
+pub use arrivals::{Arrival, InProcess};
 pub use clock::{Clock, Entropy};
 pub use gate::{Gate, GateLimits, Overloaded, Permit};
 pub use inboxes::{InboxEntry, Inboxes};
