@@ -23,10 +23,6 @@ pub struct Chancery {
 
 /// An input of any of the protocols, or of the administration.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "almost every input is the large one"
-)]
 pub enum AnyInput {
     /// An act of administration.
     Act(Act),
@@ -56,7 +52,7 @@ pub struct AllSettings {
     pub vibe: VibeSettings,
 }
 
-const WINDOWS: &[WindowName] = &[rules::SEEN, rules::SENT];
+const WINDOWS: &[WindowName] = &rules::WINDOWS;
 
 impl Chancery {
     /// Value-Context messaging.
@@ -185,6 +181,17 @@ impl Suite for Chancery {
                     about,
                     code,
                 } => Ok(self.failed(protocol, of, about, code)),
+                Act::Timer { protocol, timer } => {
+                    let name = TimerName {
+                        protocol,
+                        name: String::new(),
+                    };
+                    self.timer(&name, timer.to_string().as_bytes())
+                        .map_err(|damage| Damage {
+                            seq: line.seq,
+                            reason: damage.to_string(),
+                        })
+                }
                 act => Ok(AnyInput::Act(act)),
             },
             ProtocolName::ValueContext => Ok(AnyInput::ValueContext(
@@ -235,12 +242,21 @@ impl Suite for Chancery {
         }
     }
 
-    fn timer(&self, name: &TimerName, _: &[u8]) -> Result<AnyInput, RowsDamaged> {
-        Err(RowsDamaged(format!(
-            "no rules of {} have a timer {}",
-            name.protocol.as_str(),
-            name.name
-        )))
+    fn timer(&self, name: &TimerName, row: &[u8]) -> Result<AnyInput, RowsDamaged> {
+        let unknown = || {
+            RowsDamaged(format!(
+                "no rules of {} have a timer {}",
+                name.protocol.as_str(),
+                name.name
+            ))
+        };
+        match name.protocol {
+            ProtocolName::ValueContext => {
+                let timer = serde_json::from_slice(row).map_err(|_| unknown())?;
+                Ok(AnyInput::ValueContext(Input::Timer(timer)))
+            }
+            _ => Err(unknown()),
+        }
     }
 
     fn failed(&self, protocol: ProtocolName, of: Seq, about: String, why: Failure) -> AnyInput {

@@ -44,25 +44,36 @@ impl Side {
 
 /// The role of an address (VC-ADR-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(
-    missing_docs,
-    reason = "the names are those of the specification's table"
-)]
 pub enum Role {
+    /// The human buyer.
     Persona,
+    /// Receives the mandate.
     Intent,
+    /// Searches.
     Discovery,
+    /// Offers, counters, accepts.
     Negotiation,
+    /// Carts, settlement, returns, disputes.
     Authorization,
+    /// Owns listings.
     Catalog,
+    /// Answers what the merchant has.
     Retrieval,
+    /// Offers, counters, accepts.
     Pricing,
+    /// Dispatches.
     Fulfillment,
+    /// Inquiries, returns, evidence.
     Support,
+    /// The human merchant.
     Owner,
+    /// Ranks, verifies, certifies, brokers stock.
     Aggregator,
+    /// Moves money.
     Psp,
+    /// Writes reputation.
     Reputation,
+    /// Rules disputes.
     Adjudicator,
 }
 

@@ -14,6 +14,7 @@ pub mod address;
 pub mod answer;
 pub mod code;
 pub mod conformance;
+pub mod flight;
 pub mod guard;
 pub mod message;
 pub mod money;

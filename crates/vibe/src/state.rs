@@ -22,20 +22,26 @@ pub enum SessionKind {
 /// How far a session has come; it never goes back (VC-SM-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(
-    missing_docs,
-    reason = "the phases are those of the specification's table"
-)]
 pub enum Phase {
+    /// Searching, without a mandate.
     Browsing,
+    /// A mandate is stored.
     Mandated,
+    /// There is an offer.
     Negotiating,
+    /// An offer is accepted.
     Agreed,
+    /// A certificate was issued on it.
     Certified,
+    /// It was approved.
     Approved,
+    /// The payment is authorized.
     Authorized,
+    /// It was settled.
     Settled,
+    /// It was dispatched.
     Fulfilled,
+    /// It is over.
     Closed,
 }
 
@@ -109,25 +115,42 @@ impl Session {
 
 /// A purchase mandate on record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of section 7.1")]
 pub struct MandateRow {
+    /// Its session.
     pub session_id: String,
+    /// The consumer.
     pub consumer_id: String,
+    /// Whether it has bought.
     pub consumed: bool,
+    /// What is wanted, in words.
     pub goal: String,
+    /// The merchants that count; none is any.
     pub merchants: Option<Vec<String>>,
+    /// The skus that count; none is any.
     pub skus: Option<Vec<String>>,
+    /// Whether it must be refundable.
     pub requires_refundability: bool,
+    /// When the wish ends.
     pub intent_expiry: Time,
+    /// Whether the gate can be skipped at all.
     pub can_buy_without_confirmation: bool,
+    /// The ceiling under which it is skipped.
     pub max_spend_without_confirmation: u64,
+    /// Whether the agent may counter.
     pub can_negotiate: bool,
+    /// Whether another sku will do.
     pub can_accept_substitutes: bool,
+    /// The most that is paid: private.
     pub budget: u64,
+    /// The currency.
     pub currency: String,
+    /// Days in which it must be there.
     pub delivery_days: Option<u64>,
+    /// What it must have.
     pub must_have: Vec<String>,
+    /// The score that the merchant needs.
     pub min_reputation: Option<i64>,
+    /// How it is paid.
     pub payment_instrument: Option<Instrument>,
     /// The cart, by its identifier, and the SHA-256 of its contents.
     pub cart: Option<CartRow>,
@@ -146,14 +169,20 @@ pub struct CartRow {
 
 /// A merchant's goal for one sku.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of section 7.2")]
 pub struct GoalRow {
+    /// The goal.
     pub offer_mandate_id: String,
+    /// The least that is taken: private.
     pub floor_price: u64,
+    /// The currency of the floor.
     pub floor_currency: String,
+    /// What may be claimed.
     pub permitted_claims: Vec<String>,
+    /// Rounds of a thread at most.
     pub max_rounds: u64,
+    /// Whether it can be given back.
     pub refundable: bool,
+    /// When it ends to count.
     pub valid_until: Option<Time>,
 }
 
@@ -167,62 +196,79 @@ impl GoalRow {
 /// One side of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Party {
+    /// The buyer and its agent.
     Buyer,
+    /// The merchant and its agent.
     Merchant,
 }
 
 /// The state of an offer on record; `expired` is seen, never written (VC-SM-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(
-    missing_docs,
-    reason = "the states are those of the specification's table"
-)]
 pub enum OfferState {
+    /// It can be answered.
     Open,
+    /// It was countered.
     Superseded,
+    /// It was accepted.
     Accepted,
+    /// It was rejected.
     Rejected,
+    /// A certificate was issued on it.
     Certified,
+    /// It was settled.
     Settled,
+    /// It is over.
     Closed,
 }
 
 /// What verification found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Verification {
+    /// Not asked for.
     None,
+    /// Asked for.
     Requested,
+    /// All claims are grounded.
     Passed,
+    /// A claim is not grounded.
     Failed,
 }
 
 /// An offer on record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of section 7.3 and of its state"
-)]
 pub struct OfferRow {
+    /// Its session.
     pub session_id: String,
+    /// The merchant.
     pub merchant_id: String,
+    /// The sku.
     pub sku_id: String,
+    /// How many.
     pub qty: u64,
+    /// The price of one.
     pub unit_price: u64,
+    /// The currency.
     pub currency: String,
+    /// Days until it is there.
     pub eta_days: u64,
+    /// The sum of all.
     pub total: u64,
+    /// What the merchant claims.
     pub claims: Vec<String>,
+    /// When it ends.
     pub expires_at: Time,
+    /// Who made it.
     pub author: Party,
+    /// Where it is in its life.
     pub state: OfferState,
+    /// Its place in the thread.
     pub round: u64,
     /// The propose envelope that its thread began with.
     pub thread: String,
+    /// What verification found.
     pub verification: Verification,
     /// Its latest certificate.
     pub cert_id: Option<String>,
@@ -231,31 +277,39 @@ pub struct OfferRow {
 /// The state of a certificate on record; `expired` is seen, never written (VC-OBJ-MatchCertificate-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the states are those of the specification")]
 pub enum CertState {
+    /// It waits, or needs no approval.
     Issued,
+    /// It was approved.
     Approved,
+    /// A settlement used it.
     Consumed,
+    /// It was rejected.
     Rejected,
 }
 
 /// The state of a payment authorization on record; `expired` is seen, never written (VC-SM-5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the states are those of the specification")]
 pub enum AuthState {
+    /// It holds money.
     Live,
+    /// A settlement took the money.
     Captured,
+    /// It was withdrawn.
     Voided,
 }
 
 /// A payment authorization on record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct AuthRow {
+    /// The authorization.
     pub auth_id: String,
+    /// The account.
     pub account_id: String,
+    /// When it ends.
     pub until: Time,
+    /// Where it is in its life.
     pub state: AuthState,
 }
 
@@ -268,25 +322,36 @@ impl AuthRow {
 
 /// A certificate on record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of section 7.4 and of its state"
-)]
 pub struct CertRow {
+    /// Its session.
     pub session_id: String,
+    /// The mandate.
     pub mandate_id: String,
+    /// The offer.
     pub offer_id: String,
+    /// The merchant.
     pub merchant_id: String,
+    /// The sku.
     pub sku_id: String,
+    /// How many.
     pub qty: u64,
+    /// The price of one.
     pub unit_price: u64,
+    /// The sum of all.
     pub total: u64,
+    /// The currency.
     pub currency: String,
+    /// The policy it was issued under.
     pub policy_version: String,
+    /// When it was issued.
     pub issued_at: String,
+    /// When it ends.
     pub expires_at: Time,
+    /// When it ends, as written.
     pub expires_text: String,
+    /// Where it is in its life.
     pub state: CertState,
+    /// Its payment authorization.
     pub auth: Option<AuthRow>,
 }
 
@@ -296,50 +361,63 @@ pub struct Holds(pub Vec<Hold>);
 
 /// One hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Hold {
+    /// The authorization.
     pub auth_id: String,
+    /// The amount.
     pub amount: u64,
+    /// When it ends.
     pub until: Time,
 }
 
 /// What is known about an order beside its row of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct OrderFile {
+    /// Its session.
     pub session_id: String,
+    /// The consumer.
     pub consumer_id: String,
+    /// The return.
     pub return_id: Option<String>,
+    /// Its dispute, while one is open.
     pub open_dispute: Option<String>,
 }
 
 /// The state of a return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum ReturnState {
+    /// Asked for.
     Requested,
+    /// It was approved.
     Approved,
+    /// It was denied.
     Denied,
+    /// The money has moved.
     Paid,
 }
 
 /// A return on record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct ReturnRow {
+    /// The order.
     pub order_id: String,
+    /// Its session.
     pub session_id: String,
+    /// Where it is in its life.
     pub state: ReturnState,
+    /// What is given back.
     pub refund_amount: u64,
+    /// Whether the items go back into stock.
     pub restock: bool,
 }
 
 /// What is known about a dispute beside its row of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct CaseFile {
+    /// Its session.
     pub session_id: String,
+    /// The merchant.
     pub merchant_id: String,
     /// Evidence requests that wait for an answer.
     pub unanswered: Vec<String>,

@@ -43,14 +43,19 @@ async fn serve(config: &Config, terminal: &mut Terminal) -> Outcome {
     let host = Host::start(config).await?;
     terminal.json_line(&host.start_line())?;
     terminal.out.flush()?;
-    tokio::select! {
-        () = signals.told_to_stop() => {
-            host.stop().await?;
-            Ok(Exit::Done)
-        }
-        () = host.office.gate().failed() => {
-            Err(Failure::damaged("the log or its rows cannot be trusted any more; nothing further was answered")
-                .next("see the messages above; check the disk, then: chancery log verify").into())
+    loop {
+        tokio::select! {
+            told = signals.next() => match told {
+                Told::Reload => host.reload().await,
+                Told::Stop => {
+                    host.stop().await?;
+                    return Ok(Exit::Done);
+                }
+            },
+            () = host.office.gate().failed() => {
+                return Err(Failure::damaged("the log or its rows cannot be trusted any more; nothing further was answered")
+                    .next("see the messages above; check the disk, then: chancery log verify").into());
+            }
         }
     }
 }
@@ -75,10 +80,11 @@ fn log_to_stderr() {
         .try_init();
 }
 
-/// SIGTERM and SIGINT (CH-NET-3).
+/// SIGTERM and SIGINT stop the node (CH-NET-3), SIGHUP makes it read its files again.
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
 }
 
 impl Signals {
@@ -91,13 +97,22 @@ impl Signals {
         Ok(Self {
             terminate: on(SignalKind::terminate())?,
             interrupt: on(SignalKind::interrupt())?,
+            hang_up: on(SignalKind::hangup())?,
         })
     }
 
-    async fn told_to_stop(&mut self) {
+    /// The next one.
+    async fn next(&mut self) -> Told {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.hang_up.recv() => Told::Reload,
         }
     }
+}
+
+/// What a signal tells.
+enum Told {
+    Stop,
+    Reload,
 }

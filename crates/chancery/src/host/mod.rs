@@ -4,19 +4,23 @@ mod files;
 mod opened;
 mod start_line;
 mod tokens;
+mod watching;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
-    HttpLimits, Reload, Reloaded, ServeError, ServeOptions, Server, TlsIdentity, serve,
+    HttpLimits, Reload, Reloaded, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
+use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
 use chancery_value_context::settings::Settings;
+
+use tokio::task::JoinHandle;
 
 use crate::config::{self, Config};
 use crate::exit::Failure;
@@ -30,6 +34,9 @@ pub(crate) struct Host {
     /// The node.
     pub(crate) office: Arc<Office>,
     server: Server,
+    dialer: Arc<Dialer>,
+    watch: JoinHandle<()>,
+    reload: Reload,
     opened: Opened,
 }
 
@@ -44,7 +51,10 @@ impl Host {
             .map(|path| WorldFile::read(path, config.dev))
             .transpose()?;
         let opened = Opened::open(config)?;
-        let carrier = Arc::new(carrier(world.as_ref())?);
+        let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
+        let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
+        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
+        let carrier = Arc::new(carrier.map_err(|error| Failure::usage(error.to_string()))?);
         let office = Arc::new(start_node(
             config,
             &opened,
@@ -53,15 +63,46 @@ impl Host {
         )?);
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
-        let reload = reload(Arc::clone(&office), config.clone(), carrier);
-        let server = open_door(Arc::clone(&office), config, reload)?;
+        let tls = tls_keeper(config)?;
+        let switchboard = Arc::clone(carrier.switchboard());
+        let dialer = Arc::new(Dialer::new(
+            Arc::clone(&office),
+            Arc::clone(&switchboard),
+            outgoing_tls,
+            ws_limits(config),
+        ));
+        let reload = reload(Reloading {
+            office: Arc::clone(&office),
+            config: config.clone(),
+            carrier,
+            dialer: Arc::clone(&dialer),
+            tls: tls.clone(),
+        });
+        let office_for_door = Arc::clone(&office);
+        let server = open_door(
+            office_for_door,
+            config,
+            tls,
+            switchboard,
+            Arc::clone(&reload),
+        )?;
+        dialer.call(&addresses);
+        let watch = watching::watch(config, Arc::clone(&reload));
         opened.tell_address(&server.listening().address.to_string());
         opened.scrub_in_background(&office);
         Ok(Self {
             office,
             server,
+            dialer,
+            watch,
+            reload,
             opened,
         })
+    }
+
+    /// Reads the files again, as `POST /admin/reload` does.
+    pub(crate) async fn reload(&self) {
+        watching::tell((self.reload)().await);
     }
 
     /// What the start line tells.
@@ -71,7 +112,9 @@ impl Host {
 
     /// Stops the door, then the node; everything acknowledged is on disk when this returns.
     pub(crate) async fn stop(self) -> Result<(), Failure> {
-        self.server.stop().await;
+        self.watch.abort();
+        let calls = self.dialer.stop();
+        tokio::join!(self.server.stop(), calls);
         self.opened.stop_scrubbing();
         self.office
             .stop()
@@ -176,36 +219,72 @@ fn rule_settings(config: &Config) -> Settings {
     }
 }
 
-fn carrier(world: Option<&WorldFile>) -> Result<HttpCarrier, Failure> {
-    let addresses = world.map(WorldFile::addresses).unwrap_or_default();
-    HttpCarrier::new(addresses).map_err(|error| Failure::usage(error.to_string()))
+/// What a reload changes beside the record.
+struct Reloading {
+    office: Arc<Office>,
+    config: Config,
+    carrier: Arc<HttpCarrier>,
+    dialer: Arc<Dialer>,
+    tls: Option<Arc<TlsKeeper>>,
 }
 
-/// Reads the files again: keys, agents, addresses. A broken file leaves everything as it was (VX-KEY-7).
-fn reload(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>) -> Reload {
+impl Reloading {
+    /// Reads the files again: certificate, keys, agents, addresses. A broken file leaves everything as it was (VX-KEY-7).
+    async fn reload(&self) -> Result<usize, Failure> {
+        let world = self.config.value_context.world.as_deref();
+        let world = world.map(|path| WorldFile::read(path, self.config.dev));
+        let world = world.transpose()?;
+        if let (Some(keeper), Some(tls)) = (&self.tls, &self.config.tls) {
+            let replaced = keeper.replace(&files::tls_identity(tls)?);
+            replaced.map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        let written = bring_in_line(&self.office, &self.config, world.as_ref()).await?;
+        if let Some(world) = world {
+            let addresses = world.addresses();
+            self.dialer.call(&addresses);
+            self.carrier.set_addresses(addresses);
+        }
+        Ok(written)
+    }
+}
+
+fn tls_keeper(config: &Config) -> Result<Option<Arc<TlsKeeper>>, Failure> {
+    let Some(tls) = &config.tls else {
+        return Ok(None);
+    };
+    let keeper = TlsKeeper::new(&files::tls_identity(tls)?);
+    keeper
+        .map(Some)
+        .map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn ws_limits(config: &Config) -> WsLimits {
+    WsLimits {
+        connections: count(config.limits.websockets),
+        ..WsLimits::default()
+    }
+}
+
+fn reload(reloading: Reloading) -> Reload {
+    let reloading = Arc::new(reloading);
     Arc::new(move || {
-        let (office, config, carrier) = (Arc::clone(&office), config.clone(), Arc::clone(&carrier));
+        let reloading = Arc::clone(&reloading);
         Box::pin(async move {
-            let Some(path) = config.value_context.world.clone() else {
-                return Reloaded::Changed(0);
-            };
-            let world = match WorldFile::read(&path, config.dev) {
-                Ok(world) => world,
-                Err(failure) => return Reloaded::Refused(failure.what),
-            };
-            match bring_in_line(&office, &config, Some(&world)).await {
-                Ok(written) => {
-                    carrier.set_addresses(world.addresses());
-                    Reloaded::Changed(written)
-                }
+            match reloading.reload().await {
+                Ok(written) => Reloaded::Changed(written),
                 Err(failure) => Reloaded::Refused(failure.what),
             }
         })
     })
 }
 
-fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Server, Failure> {
-    let tls = config.tls.as_ref().map(files::tls_identity).transpose()?;
+fn open_door(
+    office: Arc<Office>,
+    config: &Config,
+    tls: Option<Arc<TlsKeeper>>,
+    switchboard: Arc<Switchboard>,
+    reload: Reload,
+) -> Result<Server, Failure> {
     let limits = HttpLimits {
         connections: count(config.limits.open_connections),
         failures_per_s: u32::try_from(config.limits.failures_per_address).unwrap_or(u32::MAX),
@@ -214,13 +293,12 @@ fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Ser
     };
     let options = ServeOptions {
         listen: config.listen,
-        tls: tls.map(|(certificates_pem, key_pem)| TlsIdentity {
-            certificates_pem,
-            key_pem,
-        }),
+        tls,
         tls_terminated_upstream: config.tls_terminated_upstream,
         dev: config.dev,
         limits,
+        ws_limits: ws_limits(config),
+        switchboard,
         reload: Some(reload),
     };
     serve(office, options).map_err(|error| {

@@ -35,7 +35,7 @@ pub use door::{Reload, Reloaded};
 pub use limits::HttpLimits;
 pub use server::{Listening, ServeError, ServeOptions, Server, serve};
 pub use table::{Route, routes};
-pub use tls::{TlsError, TlsIdentity};
+pub use tls::{TlsError, TlsIdentity, TlsKeeper};
 
 pub(crate) use messages::is_before_authentication;
 pub(crate) use value_context::{at_the_door, rejection};

@@ -24,7 +24,7 @@ use tower_service::Service;
 use super::connection::{Outgoing, UnderWay, Watch, Watched};
 use super::door::{HttpDoor, Peer, Reload};
 use super::limits::HttpLimits;
-use super::tls::{TlsError, TlsIdentity, acceptor};
+use super::tls::{TlsError, TlsKeeper, acceptor};
 use super::{messages, operations, router};
 use crate::ws::{Switchboard, WsLimits};
 
@@ -40,8 +40,8 @@ const BUFFER_BYTES: usize = 16 << 10;
 pub struct ServeOptions {
     /// Where to listen; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// The certificate and key, when TLS is spoken here.
-    pub tls: Option<TlsIdentity>,
+    /// Who keeps the certificate and key, when TLS is spoken here.
+    pub tls: Option<Arc<TlsKeeper>>,
     /// Whether something in front of this node speaks TLS.
     pub tls_terminated_upstream: bool,
     /// Whether anybody on this machine may do anything. Loopback only.

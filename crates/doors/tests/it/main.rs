@@ -11,3 +11,5 @@ mod request_vectors;
 mod sending;
 mod serving;
 mod support;
+mod websockets;
+mod websockets_between_nodes;

@@ -41,6 +41,19 @@ impl SuiteReport {
     }
 }
 
+/// The names of the suites that can be run.
+pub fn suites() -> impl Iterator<Item = &'static str> {
+    [
+        "vibe/transcripts",
+        "vibe/partition",
+        "vibe/canonical",
+        "vibe/ids",
+        "vibe/guard",
+        "vibe/money",
+    ]
+    .into_iter()
+}
+
 /// Runs a vector file against this build.
 pub fn run(file: &str) -> SuiteReport {
     let value = match json::read(file.as_bytes(), &ReadRules::OWN) {

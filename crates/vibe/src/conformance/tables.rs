@@ -60,13 +60,9 @@ pub(super) fn ids(case: &mut Case<'_>) -> Outcome {
         .into_iter()
         .find(|kind| kind.name() == name)
         .ok_or_else(|| format!("no kind {name}"))?;
-    let cause = case
-        .optional("msg_id")
-        .or_else(|| case.optional("cause"))
-        .and_then(Value::as_str)
-        .ok_or("the causing msg_id is missing")?;
+    let cause = case.text("msg_id")?;
     let found = object_id(kind, cause);
-    expect("object_id", found.as_str(), case.text("object_id")?)
+    expect("object_id", found.as_str(), case.text("id")?)
 }
 
 /// A payload that the case gives as a value or as text.

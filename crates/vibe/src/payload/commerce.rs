@@ -14,30 +14,45 @@ use crate::money;
 
 /// A search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of commerce.search")]
 pub struct Search {
+    /// What is looked for.
     pub query: String,
+    /// Days in which it must be there.
     pub delivery_days: Option<u64>,
+    /// What it must have.
     pub must_have: Vec<String>,
+    /// The merchants that count; none is any.
     pub merchants: Option<Vec<String>>,
+    /// The list price at most.
     pub max_price: Option<u64>,
+    /// Candidates at most.
     pub limit: usize,
 }
 
 /// A GroundedOffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of section 7.3")]
 pub struct Offer {
+    /// The offer.
     pub offer_id: String,
+    /// The merchant.
     pub merchant_id: String,
+    /// The sku.
     pub sku_id: String,
+    /// How many.
     pub qty: u64,
+    /// The price of one.
     pub unit_price: u64,
+    /// The currency.
     pub currency: String,
+    /// Days until it is there.
     pub eta_days: u64,
+    /// What the delivery costs.
     pub fee: u64,
+    /// The sum of all.
     pub total: u64,
+    /// What the merchant claims.
     pub claims: Vec<String>,
+    /// When it ends.
     pub expires_at: Stamp,
 }
 

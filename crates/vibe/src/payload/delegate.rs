@@ -8,24 +8,40 @@ use crate::code::Fault;
 
 /// A PurchaseMandate, as far as rules read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of section 7.1")]
 pub struct Mandate {
+    /// The mandate.
     pub mandate_id: String,
+    /// The consumer.
     pub consumer_id: Option<String>,
+    /// What is wanted, in words.
     pub goal: String,
+    /// The merchants that count; none is any.
     pub merchants: Option<Vec<String>>,
+    /// The skus that count; none is any.
     pub skus: Option<Vec<String>>,
+    /// Whether it must be refundable.
     pub requires_refundability: bool,
+    /// When the wish ends.
     pub intent_expiry: Stamp,
+    /// Whether the gate can be skipped at all.
     pub can_buy_without_confirmation: bool,
+    /// The ceiling under which it is skipped.
     pub max_spend_without_confirmation: u64,
+    /// Whether the agent may counter.
     pub can_negotiate: bool,
+    /// Whether another sku will do.
     pub can_accept_substitutes: bool,
+    /// The most that is paid: private.
     pub budget: u64,
+    /// The currency.
     pub currency: String,
+    /// Days in which it must be there.
     pub delivery_days: Option<u64>,
+    /// What it must have.
     pub must_have: Vec<String>,
+    /// The score that the merchant needs.
     pub min_reputation: Option<i64>,
+    /// How it is paid.
     pub payment_instrument: Option<Instrument>,
     /// What the buyer's side must never say: names with their values, zeros left out (VC-PRIV-3).
     pub private: Vec<(String, u64)>,
@@ -42,16 +58,24 @@ pub struct Instrument {
 
 /// An OfferMandate, as far as rules read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of section 7.2")]
 pub struct Goal {
+    /// The goal.
     pub offer_mandate_id: String,
+    /// The merchant.
     pub merchant_id: String,
+    /// The skus that count; none is any.
     pub skus: Vec<String>,
+    /// The least that is taken: private.
     pub floor_price: u64,
+    /// The currency of the floor.
     pub floor_currency: String,
+    /// What may be claimed.
     pub permitted_claims: Vec<String>,
+    /// Rounds of a thread at most.
     pub max_rounds: u64,
+    /// Whether it can be given back.
     pub refundable: bool,
+    /// When it ends to count.
     pub valid_until: Option<Stamp>,
 }
 

@@ -23,82 +23,135 @@ use fields::Fields;
 
 /// A payload of a known action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    missing_docs,
-    reason = "the members are those of the specification's tables"
-)]
 pub enum Payload {
+    /// Of `create_purchase_mandate`.
     CreatePurchaseMandate(Box<Mandate>),
+    /// Of `approve_purchase`.
     ApprovePurchase {
+        /// The certificate.
         cert_id: String,
     },
+    /// Of `reject_purchase`.
     RejectPurchase {
+        /// The certificate.
         cert_id: String,
     },
+    /// Of `set_business_goal`.
     SetBusinessGoal(Box<Goal>),
+    /// Of `search`.
     Search(Box<Search>),
+    /// Of `request_offer`.
     RequestOffer {
+        /// The merchant.
         merchant_id: String,
+        /// The sku.
         sku_id: String,
+        /// Whether it asks a question.
         has_inquiry: bool,
     },
+    /// Of `propose_offer`.
     ProposeOffer(Box<Offer>),
+    /// Of `counter_offer`.
     CounterOffer(Box<Offer>),
+    /// Of `accept_offer`.
     AcceptOffer {
+        /// The offer.
         offer_id: String,
     },
+    /// Of `reject_offer`.
     RejectOffer {
+        /// The offer.
         offer_id: String,
     },
+    /// Of `create_cart`.
     CreateCart(Box<Cart>),
+    /// Of `dispatch`.
     Dispatch {
+        /// The order.
         order_id: String,
+        /// How many.
         qty: Option<i64>,
     },
+    /// Of `request_return`.
     RequestReturn {
+        /// The transaction.
         tx_id: String,
     },
+    /// Of `respond_return`.
     RespondReturn {
+        /// The return.
         return_id: String,
+        /// What is given back.
         refund_amount: Option<u64>,
+        /// Whether the items go back into stock.
         restock: bool,
     },
+    /// Of `respond_inquiry`.
     RespondInquiry,
+    /// Of `rank_offers`.
     RankOffers {
+        /// The search that it answers.
         query_msg_id: String,
     },
+    /// Of `verify_claims`.
     VerifyClaims {
+        /// The offer.
         offer_id: String,
+        /// The policy it was issued under.
         policy_version: String,
+        /// Each claim, and whether it is grounded.
         results: Vec<(String, bool)>,
     },
+    /// Of `create_match_certificate`.
     CreateMatchCertificate(Box<Certificate>),
+    /// Of `authorize_payment`.
     AuthorizePayment(Box<Authorize>),
+    /// Of `settle_payment`.
     SettlePayment {
+        /// The certificate.
         cert_id: String,
+        /// The authorization.
         auth_id: Option<String>,
     },
+    /// Of `refund_payment`.
     RefundPayment {
+        /// The transaction.
         tx_id: String,
+        /// The amount.
         amount: u64,
+        /// The return.
         return_id: String,
     },
+    /// Of `open_dispute`.
     OpenDispute {
+        /// The transaction.
         tx_id: String,
+        /// Why.
         reason: String,
+        /// Accepted envelopes that support it.
         evidence: Vec<String>,
     },
+    /// Of `request_evidence`.
     RequestEvidence {
+        /// The dispute.
         dispute_id: String,
     },
+    /// Of `submit_evidence`.
     SubmitEvidence {
+        /// The dispute.
         dispute_id: String,
+        /// Accepted envelopes that support it.
         evidence: Vec<String>,
     },
+    /// Of `rule_dispute`.
     RuleDispute(Box<Ruling>),
+    /// Of `update_reputation`.
     UpdateReputation {
+        /// The merchant.
         subject: String,
+        /// By how much.
         delta: i64,
+        /// Accepted envelopes that support it.
         evidence: Vec<String>,
     },
 }

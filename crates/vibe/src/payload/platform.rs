@@ -10,45 +10,60 @@ use crate::money;
 
 /// A MatchCertificate as it is attested.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of section 7.4")]
 pub struct Certificate {
+    /// The certificate.
     pub cert_id: String,
+    /// The mandate.
     pub mandate_id: String,
+    /// The offer.
     pub offer_id: String,
+    /// The merchant.
     pub merchant_id: String,
+    /// The sku.
     pub sku_id: String,
+    /// How many.
     pub qty: u64,
+    /// The price of one.
     pub unit_price: u64,
+    /// The sum of all.
     pub total: u64,
+    /// The currency.
     pub currency: String,
     /// constraint_fit, claim_grounding, inventory_availability, reputation_threshold.
     pub checks: [bool; 4],
+    /// The policy it was issued under.
     pub policy_version: String,
+    /// When it was issued.
     pub issued_at: Stamp,
+    /// When it ends.
     pub expires_at: Stamp,
 }
 
 /// A payment authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of platform.authorize_payment"
-)]
 pub struct Authorize {
+    /// The certificate.
     pub cert_id: String,
+    /// How it is paid.
     pub instrument: Instrument,
+    /// The currency.
     pub currency: String,
+    /// The amount.
     pub amount: u64,
+    /// The merchant that is paid.
     pub merchant_agent: String,
+    /// The SHA-256 of the cart.
     pub cart_mandate_hash: Option<String>,
 }
 
 /// How a dispute is ruled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of platform.rule_dispute")]
 pub enum RulingKind {
+    /// All that is left is given back.
     RefundFull,
+    /// A part is given back.
     RefundPartial,
+    /// Nothing is given back.
     Deny,
 }
 
@@ -74,12 +89,16 @@ impl RulingKind {
 
 /// A ruling.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of platform.rule_dispute")]
 pub struct Ruling {
+    /// The dispute.
     pub dispute_id: String,
+    /// How it is ruled.
     pub kind: RulingKind,
+    /// What is given back.
     pub refund_amount: Option<u64>,
+    /// What the merchant's score changes by.
     pub reputation_delta: i64,
+    /// Accepted envelopes that support it.
     pub evidence: Vec<String>,
 }
 

@@ -115,11 +115,14 @@ impl Ops {
 
 /// A change of one stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of section 7.5")]
 pub struct InventoryDelta {
+    /// The merchant.
     pub merchant_id: String,
+    /// The sku.
     pub sku_id: String,
+    /// Change of what is there.
     pub on_hand_delta: i64,
+    /// Change of what is reserved.
     pub reserved_delta: i64,
 }
 

@@ -28,6 +28,7 @@ use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 
 pub use admission::check_static;
+pub use record::inbox;
 
 use crate::answer::Answer;
 use crate::message::Message;

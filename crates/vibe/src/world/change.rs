@@ -26,10 +26,12 @@ pub const MAX_ENTRIES: usize = 1_000;
 /// A stock that is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Stock {
+    /// The merchant.
     pub merchant_id: String,
+    /// The sku.
     pub sku_id: String,
+    /// How many are there.
     pub on_hand: u64,
 }
 

@@ -10,14 +10,20 @@ use serde::{Deserialize, Serialize};
 
 /// One of the seven tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are those of the specification")]
 pub enum Table {
+    /// What merchants list.
     Catalog,
+    /// What is contested.
     Disputes,
+    /// What merchants have.
     Inventory,
+    /// All accounts.
     Ledger,
+    /// What was bought.
     Orders,
+    /// The merchants' scores.
     Reputation,
+    /// How disputes were decided.
     Rulings,
 }
 
@@ -93,26 +99,35 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> 
 
 /// What a merchant lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of VC-WLD-1")]
 #[serde(deny_unknown_fields)]
 pub struct CatalogRow {
+    /// What it has.
     pub attributes: Vec<String>,
+    /// Days until it is there.
     pub eta_days: u64,
+    /// The price it is listed at.
     pub list_price: u64,
+    /// The merchant.
     pub merchant_id: String,
+    /// Whether it can be given back.
     pub refundable: bool,
+    /// The sku.
     pub sku_id: String,
+    /// Its title.
     pub title: String,
 }
 
 /// What a merchant has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of VC-WLD-1")]
 #[serde(deny_unknown_fields)]
 pub struct InventoryRow {
+    /// The merchant.
     pub merchant_id: String,
+    /// How many are there.
     pub on_hand: u64,
+    /// How many of them are sold and not dispatched.
     pub reserved: u64,
+    /// The sku.
     pub sku_id: String,
 }
 
@@ -125,37 +140,43 @@ impl InventoryRow {
 
 /// An account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of VC-WLD-1")]
 #[serde(deny_unknown_fields)]
 pub struct LedgerRow {
+    /// The account.
     pub account_id: String,
+    /// The balance in minor units.
     pub balance: i64,
+    /// The currency.
     pub currency: String,
+    /// Whose it is.
     pub owner: String,
 }
 
 /// A merchant's score.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of VC-WLD-1")]
 #[serde(deny_unknown_fields)]
 pub struct ReputationRow {
+    /// The merchant.
     pub merchant_id: String,
+    /// From 0 to 1000.
     pub score: i64,
 }
 
 /// The state of an order (VC-SM-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(
-    missing_docs,
-    reason = "the states are those of the specification's table"
-)]
 pub enum OrderState {
+    /// The money has moved.
     Paid,
+    /// It is on its way or there.
     Shipped,
+    /// The buyer wants to give it back.
     ReturnRequested,
+    /// The merchant will refund.
     ReturnApproved,
+    /// A part was refunded; final.
     PartiallyRefunded,
+    /// All was refunded; final.
     Refunded,
 }
 
@@ -168,65 +189,92 @@ impl OrderState {
 
 /// An order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of world.create_order")]
 pub struct OrderRow {
+    /// The account that paid.
     pub buyer_account: String,
+    /// The certificate.
     pub cert_id: String,
+    /// The currency.
     pub currency: String,
+    /// The mandate.
     pub mandate_id: String,
+    /// The account that was paid.
     pub merchant_account: String,
+    /// The merchant.
     pub merchant_id: String,
+    /// The offer.
     pub offer_id: String,
+    /// The order.
     pub order_id: String,
+    /// How many.
     pub qty: u64,
+    /// What was given back so far.
     pub refunded_total: u64,
+    /// The sku.
     pub sku_id: String,
+    /// Where it is in its life.
     pub state: OrderState,
+    /// The sum of all.
     pub total: u64,
+    /// The transaction.
     pub tx_id: String,
+    /// The price of one.
     pub unit_price: u64,
 }
 
 /// The state of a dispute (VC-SM-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the states are those of the specification")]
 pub enum DisputeState {
+    /// It can be answered.
     Open,
+    /// Evidence was asked for.
     EvidenceRequested,
+    /// It is decided; final.
     Ruled,
 }
 
 /// A dispute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of world.record_dispute")]
 pub struct DisputeRow {
+    /// The dispute.
     pub dispute_id: String,
+    /// Accepted envelopes that support it.
     pub evidence: Vec<String>,
+    /// The consumer that opened it.
     pub opened_by: String,
+    /// The order.
     pub order_id: String,
+    /// Why.
     pub reason: String,
+    /// Where it is in its life.
     pub state: DisputeState,
+    /// The transaction.
     pub tx_id: String,
 }
 
 /// A ruling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of world.record_ruling")]
 pub struct RulingRow {
+    /// The dispute.
     pub dispute_id: String,
+    /// What is given back.
     pub refund_amount: u64,
+    /// How it was ruled.
     pub ruling: String,
+    /// The ruling.
     pub ruling_id: String,
 }
 
 /// A merchant, which is in no table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of VC-WLD-1")]
 #[serde(deny_unknown_fields)]
 pub struct Merchant {
+    /// The account.
     pub account_id: String,
+    /// The merchant.
     pub merchant_id: String,
+    /// Its name.
     pub name: String,
 }
 

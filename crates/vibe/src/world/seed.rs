@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use chancery_core::admin::key_key;
 use chancery_core::digest::{Sha256, Sha256Digest};
 use chancery_core::json::{
     self, DuplicateNames, Integers, Object, Overflow, Place, ReadRules, Value,
@@ -215,11 +214,6 @@ impl Seed {
                 .map(|row| (merchant_key(&row.merchant_id), Some(bytes(row)))),
         );
         rows.apply(self.index_rows());
-        rows.apply(
-            self.key_records()
-                .into_iter()
-                .map(|record| (key_key(&record.owner, &record.id), Some(bytes(&record)))),
-        );
         let mut currencies: BTreeSet<&str> = self
             .ledger
             .iter()
@@ -271,7 +265,9 @@ impl Seed {
         rows
     }
 
-    fn key_records(&self) -> Vec<KeyRecord> {
+    /// The pinned keys as key lines hold them: put on record before the first envelope, so that the log alone says which key
+    /// signed (CH-JRN-1).
+    pub fn key_records(&self) -> Vec<KeyRecord> {
         let record = |key: &PinnedKey, owner: String| KeyRecord {
             id: key.kid.clone(),
             owner,
@@ -289,6 +285,7 @@ impl Seed {
                 records.push(record(key, key_owner_for(&key.kid, address)));
             }
         }
+        records.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
         records
     }
 }

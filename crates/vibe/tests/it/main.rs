@@ -1,0 +1,6 @@
+//! The protocol from outside: vectors, own transcripts, replay, permissions, money, world.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod replay;
+mod suite;
+mod vectors;
