@@ -4,10 +4,12 @@
 mod administration;
 mod bounds;
 mod deliveries;
+mod every_code;
 mod inboxes;
 mod paths_and_rules;
 mod refusals;
 mod request_vectors;
+mod secured;
 mod sending;
 mod serving;
 mod support;

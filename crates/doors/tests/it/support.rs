@@ -220,12 +220,16 @@ pub fn envelope(number: u64) -> Value {
 
 /// The same, signed by its sender.
 pub fn signed(envelope: &Value) -> Vec<u8> {
-    let key = key_of(envelope["sender"].as_str().unwrap());
+    sealed(envelope, &key_of(envelope["sender"].as_str().unwrap()))
+}
+
+/// The same, signed with this key.
+pub fn sealed(envelope: &Value, key: &SigningKey) -> Vec<u8> {
     let text = envelope.to_string();
     let Json::Object(members) = read(text.as_bytes(), &ReadRules::VALUE_CONTEXT).unwrap() else {
         panic!("an envelope is an object");
     };
-    seal(members, &key).bytes.to_vec()
+    seal(members, key).bytes.to_vec()
 }
 
 pub fn share(number: u64) -> Vec<u8> {
