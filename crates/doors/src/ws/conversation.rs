@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, Sink as _, Stream as _, StreamExt as _};
+use futures_util::{FutureExt as _, Sink as _, SinkExt as _, Stream as _, StreamExt as _};
 use hashbrown::HashSet;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::sync::mpsc;
@@ -79,6 +79,8 @@ enum Next {
     Hear(Hearing),
     /// We end it, with a code.
     Close(CloseCode),
+    /// The other side ended it.
+    Closed,
     /// It is gone, or as good as.
     Gone,
 }
@@ -135,6 +137,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Conversation<T> {
                 Next::GoOn => {}
                 Next::Hear(hearing) => under_way.push(hearing),
                 Next::Close(code) => return self.close(code).await,
+                Next::Closed => {
+                    // The reply to its close is in the buffer.
+                    let reply = self.socket.flush();
+                    let _ = tokio::time::timeout(self.terms.limits.linger, reply).await;
+                    return;
+                }
                 Next::Gone => return,
             }
         }
@@ -147,6 +155,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Conversation<T> {
     ) -> Event {
         let limits = &self.terms.limits;
         let alarm = self.alarm();
+        if Instant::now() >= alarm {
+            return Event::Time;
+        }
         let reads = under_way.len() < limits.frames_in_flight
             && self.unflushed_frames < limits.outgoing_frames;
         let writes = self.unflushed_frames < limits.outgoing_frames;
@@ -155,9 +166,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Conversation<T> {
         tokio::select! {
             biased;
             () = stop => Event::Stop,
+            // Before the socket: on a busy connection that always has something.
+            Some(outgoing) = self.outgoing.recv(), if writes => Event::Send(outgoing),
             Some(heard) = under_way.next(), if !under_way.is_empty() => Event::Answered(heard),
             event = frame_or_flushed => event,
-            Some(outgoing) = self.outgoing.recv(), if writes => Event::Send(outgoing),
             () = tokio::time::sleep_until(alarm) => Event::Time,
         }
     }
@@ -209,7 +221,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Conversation<T> {
                 Next::GoOn
             }
             Some(Ok(Message::Frame(_))) => Next::GoOn,
-            Some(Ok(Message::Close(_))) | None => Next::Gone,
+            Some(Ok(Message::Close(_))) => Next::Closed,
+            None => Next::Gone,
             Some(Err(Error::Capacity(_))) => Next::Close(CloseCode::Size),
             Some(Err(Error::Utf8(_))) => Next::Close(CloseCode::Invalid),
             Some(Err(Error::Protocol(_))) => Next::Close(CloseCode::Protocol),
