@@ -6,6 +6,7 @@ use chancery_core::decision::{Aside, Unit};
 use chancery_core::delivery::Delivery;
 use chancery_core::line::Seq;
 use chancery_core::protocol::Suite;
+use chancery_core::rows::RowKey;
 
 use crate::committer::AfterCommit;
 use crate::gate::Gate;
@@ -27,6 +28,10 @@ pub(crate) struct Follow<S: Suite> {
 }
 
 impl<S: Suite> AfterCommit for Follow<S> {
+    fn follows(&self, key: &RowKey) -> bool {
+        self.timers.follows(key) || self.suspended.follows(key)
+    }
+
     fn about_to_commit(&mut self, units: &[Unit]) {
         self.suspended.about_to_commit(units);
     }

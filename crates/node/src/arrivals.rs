@@ -74,13 +74,13 @@ impl Office {
         let settings = self.gate().settings();
         let protocol = self.gate().suite().value_context();
         let message = protocol.decode(raw, door, &settings.value_context);
-        message.inspect_err(|refusal| self.note_rejection(ProtocolName::ValueContext, refusal))
+        message.inspect_err(|refusal| self.note_refused(ProtocolName::ValueContext, refusal))
     }
 
     /// Proves who sent a message: checks 4 and 5. What comes out has a place among the requests under way.
     pub fn admit_value_context(&self, message: Message, door: Door) -> Result<Arrival, Refusal> {
         let admitted = self.admit(message, door);
-        admitted.inspect_err(|refusal| self.note_rejection(ProtocolName::ValueContext, refusal))
+        admitted.inspect_err(|refusal| self.note_refused(ProtocolName::ValueContext, refusal))
     }
 
     fn admit(&self, message: Message, door: Door) -> Result<Arrival, Refusal> {

@@ -38,6 +38,11 @@ impl Suspended {
         }))
     }
 
+    /// Whether a row says who may send.
+    pub(crate) fn follows(&self, key: &RowKey) -> bool {
+        key.is_in(RUN)
+    }
+
     /// Units are about to be made durable: whom any of them suspends says nothing more.
     pub(crate) fn about_to_commit(&self, units: &[Unit]) {
         let mut suspended = states(units).filter(|(_, suspended)| *suspended).peekable();

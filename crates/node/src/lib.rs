@@ -6,6 +6,7 @@
 
 mod after;
 mod arrivals;
+mod clerks;
 mod clock;
 mod committer;
 mod gate;
@@ -23,6 +24,7 @@ mod soft;
 pub mod suite;
 mod timers;
 mod tokens;
+mod value_context;
 mod vault;
 
 pub use arrivals::{Arrival, InProcess};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::admin;
+use chancery_core::decision::Event;
 use chancery_core::keys::Keyring;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
@@ -15,8 +16,9 @@ use chancery_store::{Store, StoreError};
 use tokio::task::JoinHandle;
 
 use crate::after::Follow;
+use crate::clerks::Threads;
 use crate::clock::{Clock, Entropy};
-use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit, Threads};
+use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
 use crate::inboxes::Inboxes;
 use crate::leave::Suspended;
 use crate::outbox::{Carrier, Outbox};
@@ -209,6 +211,11 @@ impl<S: Suite> Node<S> {
     pub fn note_rejection(&self, protocol: ProtocolName, refusal: &Refusal) {
         self.side_logs
             .rejected(protocol, self.gate.clock().now(), refusal);
+    }
+
+    /// Notes an event.
+    pub(crate) fn note_event(&self, event: &Event) {
+        self.side_logs.event(event);
     }
 
     /// Stops: takes nothing more, decides what waits, makes it durable and closes the store.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use chancery_core::admin::{Act, Config, agent_key, config_key, digests_key, key_key};
+use chancery_core::admin::{
+    Act, Config, agent_key, agents_prefix, config_key, digests_key, key_key,
+};
 use chancery_core::keys::KeyRecord;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Protocol;
@@ -55,6 +57,7 @@ impl Office {
             let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
             same &= on_record.as_ref() == Some(value);
         }
+        self.reconcile_signing().await?;
         if same {
             return Ok(false);
         }
@@ -62,6 +65,31 @@ impl Office {
         self.record(Act::Config(config), || "the configuration".to_owned())
             .await?;
         Ok(true)
+    }
+
+    /// Brings the record in line with the keys that this node holds: rules sign in an agent's name only where the node
+    /// can.
+    async fn reconcile_signing(&self) -> Result<(), ReconcileError> {
+        let prefix = agents_prefix(ProtocolName::ValueContext);
+        for (key, bytes) in self.gate().store().scan(&prefix, None, usize::MAX)? {
+            let damaged = |error: String| StoreError(format!("{key:?}: {error}"));
+            let record: AgentRecord =
+                serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+            let id = String::from_utf8(key.parts().pop().unwrap_or_default())
+                .map_err(|error| damaged(error.to_string()))?;
+            if record.signs != self.gate().vault().holds(&id) {
+                let record =
+                    serde_json::to_value(&record).map_err(|error| damaged(error.to_string()))?;
+                let act = Act::Agent {
+                    protocol: ProtocolName::ValueContext,
+                    id: id.clone(),
+                    record: Some(record),
+                    run_state: None,
+                };
+                self.record(act, || format!("agent {id}")).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the keys and agents of a world file that differ from the record, in sorted order. Gives their number.

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use chancery_core::admin::{agent_key, participant_of};
+use chancery_core::admin::{KEYS, agent_key, participant_of};
 use chancery_core::decision::{Cx, Stop};
 use chancery_core::line::ProtocolName;
 use chancery_core::rows::{RowKey, RowsDamaged};
 use serde::{Deserialize, Serialize};
 
+use crate::rules::own_context_key;
 use crate::world::{LocalAgent, OperatorConstraint};
 
 /// All that rules read about a hosted agent.
@@ -117,7 +118,14 @@ pub fn changed(
     after: Option<&serde_json::Value>,
     cx: &mut Cx<'_>,
 ) -> Result<(), Stop> {
+    let ends = after.is_none();
     let (before, after) = (read(before)?, read(after)?);
+    if ends {
+        drop_spawn_keys(id, cx)?;
+    }
+    if ends || before.context != after.context {
+        cx.remove(own_context_key(id));
+    }
     let (knew, knows) = (before.known(), after.known());
     for sender in knew.symmetric_difference(&knows) {
         let key = known_by_key(sender);
@@ -131,6 +139,20 @@ pub fn changed(
             cx.remove(key);
         } else {
             cx.put(key, &agents);
+        }
+    }
+    Ok(())
+}
+
+/// What a short-lived key is called, before a part of its own.
+pub const SPAWN_KEY: &str = "spawn-";
+
+/// A short-lived key ends with its agent (VX-KEY-6).
+fn drop_spawn_keys(id: &str, cx: &mut Cx<'_>) -> Result<(), Stop> {
+    for (key, _) in cx.scan(&RowKey::text(KEYS, &[id]))? {
+        let name = key.parts().pop().unwrap_or_default();
+        if name.starts_with(SPAWN_KEY.as_bytes()) {
+            cx.remove(key);
         }
     }
     Ok(())

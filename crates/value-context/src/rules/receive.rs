@@ -1,6 +1,5 @@
 //! A message from outside, or from another agent of this process.
 
-use bytes::Bytes;
 use chancery_core::admin::key_key;
 use chancery_core::decision::{Cx, Event, Stop, Verdict};
 use chancery_core::json::Place;
@@ -53,7 +52,7 @@ fn decide(
     check_receiving(sender, &message.recipient, payload, cx)?;
     check_suspension(sender, payload, &listeners, cx)?;
     ask_for_room(sender, payload, &listeners, cx)?;
-    let envelope = Bytes::copy_from_slice(message.journal_bytes());
+    let envelope = message.journal_bytes();
     let told = Told {
         id: message.message_id,
         tag: content_tag(message.signed.jcs()),
@@ -62,10 +61,13 @@ fn decide(
         recipient: &message.recipient,
         timestamp: &message.timestamp,
         payload,
-        envelope: &envelope,
+        envelope,
         greeting: authentic.door == Door::WebSocket { greeting: true },
     };
     let mut meta = meta(authentic);
+    if matches!(&authentic.proof, Proof::Key { form: Some(_), .. }) {
+        tell("legacy_canonical", message, cx);
+    }
     meta.extend(keep_newest(&told, &listeners, cx)?);
     let now = cx.now();
     let line = cx.line(Draft {
@@ -119,12 +121,7 @@ fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Result<Verdict<Ans
     } else {
         "id_conflict"
     };
-    let message_id = Some(message.message_id.to_string());
-    cx.event(Event {
-        name,
-        protocol: ProtocolName::ValueContext,
-        message_id,
-    });
+    tell(name, message, cx);
     let mut repeat = Vec::new();
     let sender = message.sender.as_str();
     if name == "duplicate" && hosted(cx, sender)?.is_none() {
@@ -141,6 +138,14 @@ fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Result<Verdict<Ans
         answer: Answer::Duplicate(message.message_id),
         repeat,
     })
+}
+
+fn tell(name: &'static str, message: &Message, cx: &mut Cx<'_>) {
+    cx.event(Event {
+        name,
+        protocol: ProtocolName::ValueContext,
+        message_id: Some(message.message_id.to_string()),
+    });
 }
 
 fn meta(authentic: &Authentic<Message>) -> Vec<(&'static str, MetaValue)> {

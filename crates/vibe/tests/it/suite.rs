@@ -13,6 +13,10 @@ use chancery_vibe::Vibe;
 use chancery_vibe::settings::Settings;
 
 /// One input.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "almost every input is the large one"
+)]
 pub enum VibeInput {
     /// Administration.
     Admin(Act),
