@@ -1,6 +1,8 @@
 //! A value-context message on its way in, step by step: a door that has to know more than the answer takes the steps
 //! itself (a WebSocket learns who is behind it), the others take them all at once.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use chancery_core::admin::agent_key;
 use chancery_core::json::{Object, Value};
@@ -12,7 +14,7 @@ use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::agent_id::AgentId;
 use chancery_value_context::message::{Kind, Message, Recipient};
 use chancery_value_context::message_id::MessageId;
-use chancery_value_context::{Answer, ValueContext, sign};
+use chancery_value_context::{Answer, ValueContext, sign, signature_help};
 use serde_json::json;
 
 use crate::gate::Permit;
@@ -79,8 +81,20 @@ impl Office {
 
     /// Proves who sent a message: checks 4 and 5. What comes out has a place among the requests under way.
     pub fn admit_value_context(&self, message: Message, door: Door) -> Result<Arrival, Refusal> {
-        let admitted = self.admit(message, door);
-        admitted.inspect_err(|refusal| self.note_refused(ProtocolName::ValueContext, refusal))
+        let raw = message.received().clone();
+        self.admit(message, door).map_err(|mut refusal| {
+            self.help_with_signature(&mut refusal, &raw);
+            self.note_refused(ProtocolName::ValueContext, &refusal);
+            refusal
+        })
+    }
+
+    /// Says in what other dialect or encoding a signature would verify, as long as that is asked seldom.
+    fn help_with_signature(&self, refusal: &mut Refusal, raw: &[u8]) {
+        if signature_help::applies(refusal) && self.hints().take(Instant::now()) {
+            let now = self.gate().clock().now();
+            signature_help::add(refusal, raw, &self.gate().keyring(), now);
+        }
     }
 
     fn admit(&self, message: Message, door: Door) -> Result<Arrival, Refusal> {

@@ -5,6 +5,7 @@
 //! fill has a bound, and at the bound it is told to try again.
 
 mod after;
+mod allowance;
 mod arrivals;
 mod clerks;
 mod clock;
@@ -21,6 +22,7 @@ mod reconcile;
 mod sequencer;
 mod sidelogs;
 mod soft;
+mod spawned;
 pub mod suite;
 mod timers;
 mod tokens;

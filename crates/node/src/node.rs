@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::admin;
 use chancery_core::decision::Event;
-use chancery_core::keys::Keyring;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::{RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::timer::TIMERS;
+use chancery_journal::InForce;
 use chancery_store::{Store, StoreError};
 use tokio::task::JoinHandle;
 
 use crate::after::Follow;
+use crate::allowance::Allowance;
 use crate::clerks::Threads;
 use crate::clock::{Clock, Entropy};
 use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
@@ -31,6 +31,9 @@ use crate::vault::Vault;
 
 /// How far the machine's clock may be behind the journal's time at start (CH-JRN-14).
 const CLOCK_BEHIND_AT_MOST: Duration = Duration::from_secs(60);
+
+/// Failed signatures that are explained in a second, for all senders together: each may cost a few dozen verifications.
+const HINTS_PER_S: u32 = 16;
 
 /// What a node is started with.
 pub struct Options<S: Suite> {
@@ -87,6 +90,7 @@ pub struct Node<S: Suite> {
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
     started: Time,
+    hints: Allowance,
     running: std::sync::Mutex<Option<Running>>,
 }
 
@@ -111,7 +115,8 @@ impl<S: Suite> Node<S> {
             Arc::clone(&side_logs),
         ));
         let timers = Arc::new(Timers::new(options.clock.clone()));
-        let (settings, keyring) = rules_on_record(&*options.suite, &options.store)?;
+        let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
+        let in_force = InForce::of_rows(&*options.suite, rows)?;
         let soft_limits = options.soft_limits;
         let soft = Soft::new(
             soft_limits,
@@ -124,8 +129,7 @@ impl<S: Suite> Node<S> {
             vault: options.vault,
             clock: options.clock,
             entropy: options.entropy,
-            settings,
-            keyring,
+            in_force,
             limits: options.gate_limits,
         };
         let (gate, threads) = Gate::start(parts, soft, |gate| {
@@ -157,6 +161,7 @@ impl<S: Suite> Node<S> {
             side_logs,
             soft_limits,
             started,
+            hints: Allowance::new(HINTS_PER_S),
             running,
         })
     }
@@ -179,6 +184,11 @@ impl<S: Suite> Node<S> {
     /// When the node started, on its own clock.
     pub fn started(&self) -> Time {
         self.started
+    }
+
+    /// How often a failed signature is still explained.
+    pub(crate) const fn hints(&self) -> &Allowance {
+        &self.hints
     }
 
     /// Deliveries that are not settled.
@@ -213,8 +223,8 @@ impl<S: Suite> Node<S> {
             .rejected(protocol, self.gate.clock().now(), refusal);
     }
 
-    /// Notes an event.
-    pub(crate) fn note_event(&self, event: &Event) {
+    /// Notes something worth telling that no decision told.
+    pub fn note_event(&self, event: &Event) {
         self.side_logs.event(event);
     }
 
@@ -294,13 +304,4 @@ fn salt(store: &dyn Store) -> Result<[u8; 16], StoreError> {
     let row = bytes::Bytes::copy_from_slice(&salt);
     store.ops_put(&[(key, Some(row))], false)?;
     Ok(salt)
-}
-
-/// Settings and keys as the log left them.
-fn rules_on_record<S: Suite>(
-    suite: &S,
-    store: &Arc<dyn Store>,
-) -> Result<(S::Settings, Keyring), RowsDamaged> {
-    let rows: &dyn Rows = &Overlay::new(Arc::clone(store));
-    Ok((suite.settings(rows)?, admin::keyring(rows)?))
 }

@@ -225,6 +225,7 @@ pub(crate) fn overloaded(message_id: &str) -> Refusal {
     }
 }
 
+/// A fault of the node itself.
 pub(crate) fn internal() -> Refusal {
     Fault::new(Code::Internal, "the node could not answer").into_refusal("")
 }

@@ -1,12 +1,10 @@
 //! What value-context alone asks of the office: judgements, short-lived keys, and what it holds about an agent.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use chancery_core::admin::{Act, agent_key};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::json::Place;
-use chancery_core::keys::{Algorithm, KeyRecord, KeyState};
+use chancery_core::keys::{Algorithm, KeyRecord, KeySource, KeyState};
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
@@ -22,9 +20,6 @@ use chancery_value_context::settings::Settings;
 use serde_json::json;
 
 use crate::office::{Office, internal};
-
-/// The longest validity of a short-lived key (VX-KEY-6).
-const SPAWN_KEY_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Office {
     /// What a send request asks for: a message, or a judgement that becomes one (VX-RUN-7).
@@ -100,20 +95,24 @@ impl Office {
         owner: &str,
         public: [u8; 32],
         valid_until: Option<Time>,
-    ) -> Result<Seq, Refusal> {
+    ) -> Result<(Seq, String), Refusal> {
         let now = self.gate().clock().now();
-        let latest = now.saturating_add(SPAWN_KEY_LIFE);
+        self.drop_ended_keys(owner, now).await?;
+        let latest = now.saturating_add(self.short_lived_key_life());
         let digest = Sha256Digest::of(&public).hex();
-        self.act(Act::Key(KeyRecord {
-            id: format!("{SPAWN_KEY}{}", &digest[..16]),
+        let id = format!("{SPAWN_KEY}{}", &digest[..16]);
+        let act = Act::Key(KeyRecord {
+            id: id.clone(),
             owner: owner.to_owned(),
             algorithm: Algorithm::Ed25519,
             public: public.to_vec(),
             state: KeyState::Active,
             valid_from: None,
             valid_until: Some(valid_until.map_or(latest, |until| until.min(latest))),
-        }))
-        .await
+            source: KeySource::Spawn,
+            removed: false,
+        });
+        Ok((self.act(act).await?, id))
     }
 
     /// What the node holds about a hosted value-context agent; none when it is not hosted here.

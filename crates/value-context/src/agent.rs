@@ -42,6 +42,9 @@ pub struct AgentRecord {
     /// Whether the node holds its key and signs what the rules derive in its name (CH-JRN-10).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signs: bool,
+    /// Whether it came from a file: then it leaves when it is in the file no more (CH-JRN-1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_file: bool,
 }
 
 /// A constraint on record.
@@ -75,6 +78,7 @@ impl AgentRecord {
                 .collect(),
             agent: agent.participant.as_deref().map(str::to_owned),
             signs: false,
+            from_file: true,
         }
     }
 

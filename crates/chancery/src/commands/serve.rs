@@ -46,15 +46,15 @@ async fn serve(config: &Config, terminal: &mut Terminal) -> Outcome {
     loop {
         tokio::select! {
             told = signals.next() => match told {
-                Told::Reload => host.reload().await,
                 Told::Stop => {
                     host.stop().await?;
                     return Ok(Exit::Done);
                 }
+                Told::Reload => host.reload().await,
             },
             () = host.office.gate().failed() => {
                 return Err(Failure::damaged("the log or its rows cannot be trusted any more; nothing further was answered")
-                    .next("see the messages above; check the disk, then: chancery log verify").into());
+                    .next("see the messages above; check the disk, then: chancery log verify").into())
             }
         }
     }
@@ -80,11 +80,11 @@ fn log_to_stderr() {
         .try_init();
 }
 
-/// SIGTERM and SIGINT stop the node (CH-NET-3), SIGHUP makes it read its files again.
+/// SIGTERM and SIGINT (CH-NET-3); SIGHUP reads the files again (VX-KEY-7).
 struct Signals {
+    hangup: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
-    hang_up: tokio::signal::unix::Signal,
 }
 
 impl Signals {
@@ -95,18 +95,17 @@ impl Signals {
                 .map_err(|error| Failure::damaged(format!("cannot wait for signals: {error}")))
         };
         Ok(Self {
+            hangup: on(SignalKind::hangup())?,
             terminate: on(SignalKind::terminate())?,
             interrupt: on(SignalKind::interrupt())?,
-            hang_up: on(SignalKind::hangup())?,
         })
     }
 
-    /// The next one.
     async fn next(&mut self) -> Told {
         tokio::select! {
             _ = self.terminate.recv() => Told::Stop,
             _ = self.interrupt.recv() => Told::Stop,
-            _ = self.hang_up.recv() => Told::Reload,
+            _ = self.hangup.recv() => Told::Reload,
         }
     }
 }

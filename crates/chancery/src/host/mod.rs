@@ -2,16 +2,16 @@
 
 mod files;
 mod opened;
+mod reload;
 mod start_line;
 mod tokens;
-mod watching;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
-    HttpLimits, Reload, Reloaded, ServeError, ServeOptions, Server, TlsKeeper, serve,
+    HttpLimits, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
 use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
 use chancery_node::suite::{AllSettings, Chancery};
@@ -19,13 +19,13 @@ use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
 use chancery_value_context::settings::Settings;
-
 use tokio::task::JoinHandle;
 
 use crate::config::{self, Config};
 use crate::exit::Failure;
 use files::WorldFile;
 use opened::Opened;
+use reload::Reloading;
 
 pub(crate) use start_line::StartLine;
 
@@ -35,9 +35,9 @@ pub(crate) struct Host {
     pub(crate) office: Arc<Office>,
     server: Server,
     dialer: Arc<Dialer>,
-    watch: JoinHandle<()>,
-    reload: Reload,
     opened: Opened,
+    reload: Reload,
+    watch: Option<JoinHandle<()>>,
 }
 
 impl Host {
@@ -71,7 +71,7 @@ impl Host {
             outgoing_tls,
             ws_limits(config),
         ));
-        let reload = reload(Reloading {
+        let reload = reload::of(Reloading {
             office: Arc::clone(&office),
             config: config.clone(),
             carrier,
@@ -87,22 +87,17 @@ impl Host {
             Arc::clone(&reload),
         )?;
         dialer.call(&addresses);
-        let watch = watching::watch(config, Arc::clone(&reload));
+        let watch = reload::watch(config, &reload);
         opened.tell_address(&server.listening().address.to_string());
         opened.scrub_in_background(&office);
         Ok(Self {
             office,
             server,
             dialer,
-            watch,
-            reload,
             opened,
+            reload,
+            watch,
         })
-    }
-
-    /// Reads the files again, as `POST /admin/reload` does.
-    pub(crate) async fn reload(&self) {
-        watching::tell((self.reload)().await);
     }
 
     /// What the start line tells.
@@ -110,9 +105,16 @@ impl Host {
         StartLine::of(self.server.listening())
     }
 
+    /// Reads the files again; what came of it is in the log of the process.
+    pub(crate) async fn reload(&self) {
+        (self.reload)().await;
+    }
+
     /// Stops the door, then the node; everything acknowledged is on disk when this returns.
     pub(crate) async fn stop(self) -> Result<(), Failure> {
-        self.watch.abort();
+        if let Some(watch) = &self.watch {
+            watch.abort();
+        }
         let calls = self.dialer.stop();
         tokio::join!(self.server.stop(), calls);
         self.opened.stop_scrubbing();
@@ -151,6 +153,7 @@ fn start_node(
             inbox_depth: config.inbox_depth,
             rate_per_sender: u32::try_from(limits.rate_per_sender).unwrap_or(u32::MAX),
             window_records: count(limits.window_records),
+            short_lived_key_max_s: config.value_context.short_lived_key_max_s,
         },
         carrier,
         side_logs: opened.side_logs(config)?,
@@ -219,35 +222,6 @@ fn rule_settings(config: &Config) -> Settings {
     }
 }
 
-/// What a reload changes beside the record.
-struct Reloading {
-    office: Arc<Office>,
-    config: Config,
-    carrier: Arc<HttpCarrier>,
-    dialer: Arc<Dialer>,
-    tls: Option<Arc<TlsKeeper>>,
-}
-
-impl Reloading {
-    /// Reads the files again: certificate, keys, agents, addresses. A broken file leaves everything as it was (VX-KEY-7).
-    async fn reload(&self) -> Result<usize, Failure> {
-        let world = self.config.value_context.world.as_deref();
-        let world = world.map(|path| WorldFile::read(path, self.config.dev));
-        let world = world.transpose()?;
-        if let (Some(keeper), Some(tls)) = (&self.tls, &self.config.tls) {
-            let replaced = keeper.replace(&files::tls_identity(tls)?);
-            replaced.map_err(|error| Failure::usage(error.to_string()))?;
-        }
-        let written = bring_in_line(&self.office, &self.config, world.as_ref()).await?;
-        if let Some(world) = world {
-            let addresses = world.addresses();
-            self.dialer.call(&addresses);
-            self.carrier.set_addresses(addresses);
-        }
-        Ok(written)
-    }
-}
-
 fn tls_keeper(config: &Config) -> Result<Option<Arc<TlsKeeper>>, Failure> {
     let Some(tls) = &config.tls else {
         return Ok(None);
@@ -263,19 +237,6 @@ fn ws_limits(config: &Config) -> WsLimits {
         connections: count(config.limits.websockets),
         ..WsLimits::default()
     }
-}
-
-fn reload(reloading: Reloading) -> Reload {
-    let reloading = Arc::new(reloading);
-    Arc::new(move || {
-        let reloading = Arc::clone(&reloading);
-        Box::pin(async move {
-            match reloading.reload().await {
-                Ok(written) => Reloaded::Changed(written),
-                Err(failure) => Reloaded::Refused(failure.what),
-            }
-        })
-    })
 }
 
 fn open_door(

@@ -12,6 +12,7 @@ mod request_vectors;
 mod secured;
 mod sending;
 mod serving;
+mod signature_help;
 mod support;
 mod websockets;
 mod websockets_between_nodes;

@@ -8,6 +8,7 @@ mod delivery_order;
 mod escalations;
 mod every_verb;
 mod inboxes;
+mod keys;
 mod restarts;
 mod secrets;
 mod side_logs;
