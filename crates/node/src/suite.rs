@@ -1,7 +1,7 @@
 //! The protocols that this program serves, as one closed set with the administration.
 
 use bytes::Bytes;
-use chancery_core::admin::{self, Act};
+use chancery_core::admin::{self, Act, RunState};
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
@@ -103,6 +103,15 @@ impl Chancery {
             _ => Ok(()),
         };
         let seq = admin::decide(act, &hook, cx)?;
+        if let Act::Agent {
+            protocol: ProtocolName::ValueContext,
+            id,
+            run_state: Some(RunState::Running),
+            ..
+        } = act
+        {
+            rules::operator_resumed(id, cx)?;
+        }
         Ok(Verdict::Record {
             answer: AnyAnswer::Act(seq),
         })

@@ -4,10 +4,12 @@
 mod administration;
 mod bounds;
 mod deliveries;
+mod every_code;
 mod inboxes;
 mod paths_and_rules;
 mod refusals;
 mod request_vectors;
+mod secured;
 mod sending;
 mod serving;
 mod signature_help;
@@ -15,3 +17,5 @@ mod support;
 mod vacant_call;
 mod vacant_serving;
 mod vacant_vectors;
+mod websockets;
+mod websockets_between_nodes;
