@@ -6,10 +6,12 @@ use chancery_core::decision::{Aside, Unit};
 use chancery_core::delivery::Delivery;
 use chancery_core::line::Seq;
 use chancery_core::protocol::Suite;
+use chancery_core::rows::RowKey;
 
 use crate::committer::AfterCommit;
 use crate::gate::Gate;
 use crate::inboxes::Inboxes;
+use crate::leave::Suspended;
 use crate::outbox::Outbox;
 use crate::sidelogs::SideLogs;
 use crate::timers::Timers;
@@ -19,19 +21,31 @@ pub(crate) struct Follow<S: Suite> {
     pub(crate) gate: Gate<S>,
     pub(crate) inboxes: Arc<Inboxes>,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) suspended: Arc<Suspended>,
     pub(crate) timers: Arc<Timers>,
     pub(crate) side_logs: Arc<SideLogs>,
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
 impl<S: Suite> AfterCommit for Follow<S> {
+    fn follows(&self, key: &RowKey) -> bool {
+        self.timers.follows(key) || self.suspended.follows(key)
+    }
+
+    fn about_to_commit(&mut self, units: &[Unit]) {
+        self.suspended.about_to_commit(units);
+    }
+
+    fn all_committed(&mut self, units: &[Unit]) {
+        self.suspended.committed(units);
+    }
+
     fn committed(&mut self, unit: &Unit) {
         let _runtime = self.runtime.enter();
         for (name, _) in &unit.inboxes {
             self.inboxes.arrived(name);
         }
         self.timers.follow(&unit.rows);
-        self.outbox.follow(&unit.rows);
         self.outbox.start(&self.gate, &unit.deliveries);
     }
 

@@ -1,28 +1,34 @@
-//! The committer: one thread that seals batches, makes them durable and then lets their answers go.
+//! The committer: seals batches, makes them durable and then lets their answers go.
 //!
 //! While it waits for the disk the sequencer decides the next batch. A commit that fails is final: nothing of the
 //! batch is answered, and the node stops (CH-JRN-2).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
 
 use bytes::Bytes;
 use chancery_core::decision::{Aside, Unit};
 use chancery_core::delivery::Delivery;
 use chancery_core::line::{Draft, DraftEnvelope, Seq};
 use chancery_core::protocol::Suite;
+use chancery_core::rows::RowKey;
 use chancery_journal::Chain;
 use chancery_store::{Batch, CommitError, StoredUnit};
 
 use crate::gate::Shared;
-use crate::sequencer::DecidedBatch;
+use crate::sequencer::{DecidedBatch, Waiting};
 
 /// Below so many signatures another thread costs more than it brings.
 const SEAL_ALONE: usize = 8;
 
 /// What follows a commit: woken readers, started deliveries, new timers.
 pub(crate) trait AfterCommit: Send {
+    /// Called before a batch is made durable.
+    fn about_to_commit(&mut self, units: &[Unit]);
+    /// Called with a committed batch, before its units.
+    fn all_committed(&mut self, units: &[Unit]);
+    /// Whether it looks at changes of this row; of the others it gets none.
+    fn follows(&self, key: &RowKey) -> bool;
     /// Called with each committed unit, in order, before any answer of its batch leaves.
     fn committed(&mut self, unit: &Unit);
     /// Called with what decisions left aside.
@@ -31,7 +37,7 @@ pub(crate) trait AfterCommit: Send {
     fn repeat(&mut self, seq: Seq, delivery: Delivery);
 }
 
-/// The thread's state.
+/// The end of the log that batches are put behind.
 pub(crate) struct Committer<S: Suite> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) chain: Chain,
@@ -39,15 +45,13 @@ pub(crate) struct Committer<S: Suite> {
 }
 
 impl<S: Suite> Committer<S> {
-    /// Commits batches until there are no more, or one fails.
-    pub(crate) fn run(mut self, batches: &Receiver<DecidedBatch<S>>) {
-        while let Ok(mut batch) = batches.recv() {
-            if self.shared.has_failed() || !self.commit(&mut batch) {
-                // Dropped without an answer: the callers wait until the process ends.
-                return;
-            }
-            self.publish(batch);
+    /// Makes a batch durable and lets its answers go. False when that failed: nothing of it is answered.
+    pub(crate) fn take(&mut self, mut batch: DecidedBatch<S>) -> bool {
+        if self.shared.has_failed() || !self.commit(&mut batch) {
+            return false;
         }
+        self.publish(batch);
+        true
     }
 
     fn commit(&mut self, batch: &mut DecidedBatch<S>) -> bool {
@@ -62,23 +66,29 @@ impl<S: Suite> Committer<S> {
         let base = self.chain.head();
         let mut stored = Vec::with_capacity(batch.units.len());
         let mut envelopes = sealed.into_iter();
+        let mut waiting = batch.waiting.iter_mut();
         for unit in &mut batch.units {
             let of_unit: Vec<Bytes> = envelopes.by_ref().take(unit.drafts.len()).collect();
+            hand_over_sealed(unit, &of_unit, self.chain.head().seq + 1, &mut waiting);
             let mut lines = Vec::with_capacity(of_unit.len());
             self.chain
                 .append_unit(unit.drafts.iter().zip(&of_unit), &mut lines);
-            let rows = unit.rows.clone();
+            let rows = std::mem::take(&mut unit.rows);
+            let followed = rows.iter().filter(|(key, _)| self.after.follows(key));
+            unit.rows = followed.cloned().collect();
             stored.push(StoredUnit {
                 lines,
                 rows,
                 remembered: std::mem::take(&mut unit.remembered),
             });
         }
+        let units = &batch.units;
         let batch = Batch {
             base,
             head: self.chain.head(),
             units: stored,
         };
+        self.after.about_to_commit(units);
         match self.shared.store.commit(batch) {
             Ok(_) => true,
             Err(CommitError::Behind { head, .. }) => {
@@ -103,6 +113,7 @@ impl<S: Suite> Committer<S> {
         self.shared
             .committed_batch
             .store(batch.number, Ordering::Release);
+        self.after.all_committed(&batch.units);
         for unit in &batch.units {
             self.after.committed(unit);
         }
@@ -122,6 +133,23 @@ impl<S: Suite> Committer<S> {
             let _ = waiting.reply.send(waiting.decided);
             drop(waiting.permit);
         }
+    }
+}
+
+/// Gives the envelope that a unit begins with to whoever waits for that unit, when this node signed it. Those who wait
+/// stand in the order of the units.
+fn hand_over_sealed<'w, A: 'w>(
+    unit: &Unit,
+    envelopes: &[Bytes],
+    first: Seq,
+    waiting: &mut impl Iterator<Item = &'w mut Waiting<A>>,
+) {
+    let signed = matches!(
+        unit.drafts.first().map(|draft| &draft.envelope),
+        Some(DraftEnvelope::Unsealed { .. })
+    );
+    if signed && let Some(waiting) = waiting.find(|waiting| waiting.decided.seq == Some(first)) {
+        waiting.decided.sealed = envelopes.first().cloned();
     }
 }
 

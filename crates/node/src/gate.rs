@@ -1,19 +1,19 @@
 //! The gate: the one path of every input, from a caller's request to a durable answer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use chancery_core::keys::Keyring;
 use chancery_core::protocol::Suite;
 use chancery_core::rows::{Lookup, RowKey};
 use chancery_core::time::Time;
-use chancery_journal::Chain;
+use chancery_journal::{Chain, InForce};
 use chancery_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::clerks::{Clerks, Hands, Threads};
 use crate::clock::{Clock, Entropy};
 use crate::committer::{AfterCommit, Committer};
 use crate::lanes::Lanes;
@@ -54,6 +54,8 @@ pub(crate) struct Shared<S: Suite> {
     pub(crate) lanes: Lanes<Entry<S>>,
     pub(crate) committed_batch: AtomicU64,
     pub(crate) runtime: Handle,
+    /// Those whom callers lend their hands, where they do.
+    helped: OnceLock<Weak<Clerks<S>>>,
     failed: AtomicBool,
     failure: Notify,
 }
@@ -67,12 +69,17 @@ impl<S: Suite> Shared<S> {
                 "the node stops: its log or its rows cannot be trusted any more"
             );
         }
-        self.lanes.close();
+        self.lanes.abandon();
         self.failure.notify_waiters();
     }
 
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether callers decide and commit.
+    pub(crate) fn is_helped(&self) -> bool {
+        self.helped.get().is_some()
     }
 }
 
@@ -111,30 +118,16 @@ pub(crate) struct Parts<S: Suite> {
     pub(crate) vault: Arc<Vault>,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
-    pub(crate) settings: S::Settings,
-    pub(crate) keyring: Keyring,
+    pub(crate) in_force: InForce<S>,
     pub(crate) limits: GateLimits,
 }
 
-/// The gate's threads.
-pub(crate) struct Threads {
-    sequencer: JoinHandle<()>,
-    committer: JoinHandle<()>,
-}
-
-impl Threads {
-    /// Waits for both to end: everything accepted is durable then.
-    pub(crate) fn join(self) {
-        let _ = self.sequencer.join();
-        let _ = self.committer.join();
-    }
-}
-
 impl<S: Suite> Gate<S> {
-    /// Starts the sequencer and the committer.
+    /// Starts the threads that decide and commit, unless callers do it.
     pub(crate) fn start(
         parts: Parts<S>,
         soft: Soft,
+        hands: Hands,
         after: impl FnOnce(&Gate<S>) -> Box<dyn AfterCommit>,
     ) -> std::io::Result<(Self, Threads)> {
         let shared = Arc::new(Shared {
@@ -143,11 +136,12 @@ impl<S: Suite> Gate<S> {
             vault: parts.vault,
             clock: parts.clock,
             entropy: parts.entropy,
-            settings: ArcSwap::from_pointee(parts.settings),
-            keyring: ArcSwap::from_pointee(parts.keyring),
+            settings: ArcSwap::from_pointee(parts.in_force.settings().clone()),
+            keyring: ArcSwap::from_pointee(parts.in_force.keyring().clone()),
             lanes: Lanes::new(),
             committed_batch: AtomicU64::new(0),
             runtime: Handle::current(),
+            helped: OnceLock::new(),
             failed: AtomicBool::new(false),
             failure: Notify::new(),
         });
@@ -162,16 +156,15 @@ impl<S: Suite> Gate<S> {
             chain: Chain::after(shared.store.head()),
             after: after(&gate),
         };
-        // A rendezvous: while one batch is made durable exactly one more is decided.
-        let (batches, to_commit) = std::sync::mpsc::sync_channel(0);
-        let sequencer = Sequencer::new(shared, soft);
-        let threads = Threads {
-            sequencer: std::thread::Builder::new()
-                .name("sequencer".into())
-                .spawn(move || sequencer.run(&batches))?,
-            committer: std::thread::Builder::new()
-                .name("committer".into())
-                .spawn(move || committer.run(&to_commit))?,
+        let sequencer = Sequencer::new(Arc::clone(&shared), parts.in_force, soft);
+        let clerks = Clerks::new(Arc::clone(&shared), sequencer, committer);
+        let threads = match hands {
+            Hands::Own => clerks.start()?,
+            Hands::Callers => {
+                // Nobody else sets it.
+                let _ = shared.helped.set(Arc::downgrade(&clerks));
+                Threads::none(clerks)
+            }
         };
         Ok((gate, threads))
     }
@@ -242,6 +235,12 @@ impl<S: Suite> Gate<S> {
         if self.shared.lanes.push(entry, urgent).is_err() {
             return Err(Overloaded);
         }
+        if let Some(clerks) = self.shared.helped.get() {
+            // Gone once the node is: then nobody answers, as after a crash.
+            if let Some(clerks) = clerks.upgrade() {
+                clerks.work_off();
+            }
+        }
         match answer.await {
             Ok(decided) => Ok(decided),
             // The node failed with this input under way: it may be on disk or not, so it is not answered at all.
@@ -263,6 +262,10 @@ impl<S: Suite> Gate<S> {
             return;
         }
         let store = Arc::clone(&self.shared.store);
+        if self.shared.is_helped() {
+            let _ = store.load(&keys);
+            return;
+        }
         // Should this fail the sequencer finds the rows missing and asks again.
         let _ = tokio::task::spawn_blocking(move || store.load(&keys)).await;
     }

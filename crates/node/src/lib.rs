@@ -5,11 +5,15 @@
 //! fill has a bound, and at the bound it is told to try again.
 
 mod after;
+mod allowance;
+mod arrivals;
+mod clerks;
 mod clock;
 mod committer;
 mod gate;
 mod inboxes;
 mod lanes;
+mod leave;
 mod node;
 mod office;
 mod outbox;
@@ -18,14 +22,20 @@ mod reconcile;
 mod sequencer;
 mod sidelogs;
 mod soft;
+mod spawned;
 pub mod suite;
 mod timers;
 mod tokens;
+pub mod vacants;
+mod value_context;
 mod vault;
 
+pub use arrivals::{Arrival, InProcess};
+pub use clerks::Hands;
 pub use clock::{Clock, Entropy};
 pub use gate::{Gate, GateLimits, Overloaded, Permit};
 pub use inboxes::{InboxEntry, Inboxes};
+pub use leave::Leave;
 pub use node::{Node, Options, StartError};
 pub use office::{Office, Sent, served_protocol};
 pub use outbox::{Attempt, Carried, Carrier, NoCarrier};

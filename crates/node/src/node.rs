@@ -3,21 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::admin;
-use chancery_core::keys::Keyring;
+use chancery_core::decision::Event;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::{RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::timer::TIMERS;
+use chancery_journal::InForce;
 use chancery_store::{Store, StoreError};
 use tokio::task::JoinHandle;
 
 use crate::after::Follow;
+use crate::allowance::Allowance;
+use crate::clerks::{Hands, Threads};
 use crate::clock::{Clock, Entropy};
-use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit, Threads};
+use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
 use crate::inboxes::Inboxes;
+use crate::leave::Suspended;
 use crate::outbox::{Carrier, Outbox};
 use crate::overlay::Overlay;
 use crate::sequencer::Decided;
@@ -28,6 +31,9 @@ use crate::vault::Vault;
 
 /// How far the machine's clock may be behind the journal's time at start (CH-JRN-14).
 const CLOCK_BEHIND_AT_MOST: Duration = Duration::from_secs(60);
+
+/// Failed signatures that are explained in a second, for all senders together: each may cost a few dozen verifications.
+const HINTS_PER_S: u32 = 16;
 
 /// What a node is started with.
 pub struct Options<S: Suite> {
@@ -49,6 +55,8 @@ pub struct Options<S: Suite> {
     pub carrier: Arc<dyn Carrier>,
     /// Where refusals and events are noted.
     pub side_logs: SideLogs,
+    /// Who decides and commits.
+    pub hands: Hands,
 }
 
 /// Why a node did not start.
@@ -84,6 +92,7 @@ pub struct Node<S: Suite> {
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
     started: Time,
+    hints: Allowance,
     running: std::sync::Mutex<Option<Running>>,
 }
 
@@ -98,10 +107,18 @@ impl<S: Suite> Node<S> {
         let started = options.clock.now();
         check_clock(&options.clock, options.store.head().time)?;
         let inboxes = Arc::new(Inboxes::new(Arc::clone(&options.store)));
-        let outbox = Arc::new(Outbox::new(Arc::clone(&options.store), options.carrier));
+        let suspended = Suspended::on_record(&*options.store)?;
+        let side_logs = Arc::new(options.side_logs.salted(salt(&*options.store)?));
+        let outbox = Arc::new(Outbox::new(
+            Arc::clone(&options.store),
+            options.clock.clone(),
+            options.carrier,
+            Arc::clone(&suspended),
+            Arc::clone(&side_logs),
+        ));
         let timers = Arc::new(Timers::new(options.clock.clone()));
-        let side_logs = Arc::new(options.side_logs);
-        let (settings, keyring) = rules_on_record(&*options.suite, &options.store)?;
+        let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
+        let in_force = InForce::of_rows(&*options.suite, rows)?;
         let soft_limits = options.soft_limits;
         let soft = Soft::new(
             soft_limits,
@@ -114,30 +131,22 @@ impl<S: Suite> Node<S> {
             vault: options.vault,
             clock: options.clock,
             entropy: options.entropy,
-            settings,
-            keyring,
+            in_force,
             limits: options.gate_limits,
         };
-        let (gate, threads) = Gate::start(parts, soft, |gate| {
+        let (gate, threads) = Gate::start(parts, soft, options.hands, |gate| {
             Box::new(Follow {
                 gate: gate.clone(),
                 inboxes: Arc::clone(&inboxes),
                 outbox: Arc::clone(&outbox),
+                suspended,
                 timers: Arc::clone(&timers),
                 side_logs: Arc::clone(&side_logs),
                 runtime: tokio::runtime::Handle::current(),
             })
         })?;
-        outbox.start(&gate, &outbox.unsettled()?);
-        let waiting = gate
-            .store()
-            .scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
-        timers.follow(
-            &waiting
-                .into_iter()
-                .map(|(key, row)| (key, Some(row)))
-                .collect::<Vec<_>>(),
-        );
+        outbox.resume(&gate)?;
+        timers.follow(&waiting_timers(gate.store())?);
         let firing = {
             let (timers, gate) = (Arc::clone(&timers), gate.clone());
             tokio::spawn(async move { timers.run(gate).await })
@@ -154,6 +163,7 @@ impl<S: Suite> Node<S> {
             side_logs,
             soft_limits,
             started,
+            hints: Allowance::new(HINTS_PER_S),
             running,
         })
     }
@@ -176,6 +186,11 @@ impl<S: Suite> Node<S> {
     /// When the node started, on its own clock.
     pub fn started(&self) -> Time {
         self.started
+    }
+
+    /// How often a failed signature is still explained.
+    pub(crate) const fn hints(&self) -> &Allowance {
+        &self.hints
     }
 
     /// Deliveries that are not settled.
@@ -208,6 +223,11 @@ impl<S: Suite> Node<S> {
     pub fn note_rejection(&self, protocol: ProtocolName, refusal: &Refusal) {
         self.side_logs
             .rejected(protocol, self.gate.clock().now(), refusal);
+    }
+
+    /// Notes something worth telling that no decision told.
+    pub fn note_event(&self, event: &Event) {
+        self.side_logs.event(event);
     }
 
     /// Stops: takes nothing more, decides what waits, makes it durable and closes the store.
@@ -263,11 +283,27 @@ fn check_clock(clock: &Clock, journal: Option<Time>) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Settings and keys as the log left them.
-fn rules_on_record<S: Suite>(
-    suite: &S,
-    store: &Arc<dyn Store>,
-) -> Result<(S::Settings, Keyring), RowsDamaged> {
-    let rows: &dyn Rows = &Overlay::new(Arc::clone(store));
-    Ok((suite.settings(rows)?, admin::keyring(rows)?))
+/// The timers on record.
+fn waiting_timers(store: &Arc<dyn Store>) -> Result<Vec<RowChange>, StoreError> {
+    let waiting = store.scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
+    Ok(waiting
+        .into_iter()
+        .map(|(key, row)| (key, Some(row)))
+        .collect())
+}
+
+/// What the names in events are hashed with: made once, kept beside the log (VX-AUD-1).
+fn salt(store: &dyn Store) -> Result<[u8; 16], StoreError> {
+    let key = RowKey::text("event-salt", &[]);
+    if let Some(salt) = store
+        .ops_get(&key)?
+        .and_then(|salt| salt.as_ref().try_into().ok())
+    {
+        return Ok(salt);
+    }
+    let mut salt = [0; 16];
+    getrandom::fill(&mut salt).map_err(|error| StoreError(error.to_string()))?;
+    let row = bytes::Bytes::copy_from_slice(&salt);
+    store.ops_put(&[(key, Some(row))], false)?;
+    Ok(salt)
 }

@@ -2,22 +2,20 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
+use chancery_core::decision::Event;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{ProtocolName, Seq};
-use chancery_core::protocol::{Caller, Door, Input, Protocol};
+use chancery_core::protocol::{Input, Protocol};
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use chancery_store::StoreError;
-use chancery_value_context::agent::AgentRecord;
+use chancery_vacant::Vacant;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
-use chancery_value_context::outgoing::Outgoing;
-use chancery_value_context::{Answer, ValueContext, rules};
+use chancery_value_context::{Answer, ValueContext};
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
 use crate::node::Node;
 use crate::sequencer::Decided;
@@ -41,46 +39,6 @@ pub struct Sent {
 }
 
 impl Office {
-    /// A value-context envelope from outside.
-    pub async fn receive_value_context(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
-        let result = self.receive(raw, door).await;
-        self.note(ProtocolName::ValueContext, &result);
-        result
-    }
-
-    async fn receive(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
-        let protocol = self.gate().suite().value_context();
-        let settings = self.gate().settings();
-        let permit = self.gate().permit();
-        let message = protocol.decode(raw, door, &settings.value_context)?;
-        let received = self.gate().clock().now();
-        self.check_start(&message, received)?;
-        let id = message.message_id.to_string();
-        let keys = self.gate().keyring();
-        let caller = Caller::default();
-        let authentic = protocol.authenticate(
-            message,
-            door,
-            &caller,
-            &keys,
-            &settings.value_context,
-            received,
-        )?;
-        let input = Input::Envelope(authentic);
-        let permit = match permit {
-            Ok(permit) => permit,
-            Err(_) if protocol.urgent(&input) => {
-                self.gate().urgent_permit().map_err(|_| overloaded(&id))?
-            }
-            Err(_) => return Err(overloaded(&id)),
-        };
-        let submitted = self
-            .gate()
-            .submit(AnyInput::ValueContext(input), received, Some(permit))
-            .await;
-        value_context_answer(submitted.map_err(|_| overloaded(&id))?)
-    }
-
     /// A value-context message of a hosted agent: the body of `POST /send/value-context`.
     pub async fn send_value_context(
         &self,
@@ -94,19 +52,23 @@ impl Office {
 
     async fn send(&self, body: &[u8], idempotency: Option<String>) -> Result<Sent, Refusal> {
         let settings = self.gate().settings();
-        let permit = self.gate().permit().map_err(|_| overloaded(""))?;
+        let permit = self.gate().permit();
         let settings = &settings.value_context;
-        let mut outgoing =
-            Outgoing::decode(body, settings.max_bytes, &settings.disabled_types, false)
-                .map_err(|undecodable| undecodable.fault.into_refusal("schema"))?;
+        let outgoing = self.asked_to_send(body, settings)?;
         let sender = outgoing.sender.as_str().to_owned();
-        outgoing.signed = self.gate().vault().holds(&sender);
         let input = Input::Outgoing {
             agent: sender,
             answers: None,
             idempotency,
             content: outgoing,
         };
+        let permit = match permit {
+            Err(_) if self.gate().suite().value_context().urgent(&input) => {
+                self.gate().urgent_permit()
+            }
+            permit => permit,
+        };
+        let permit = permit.map_err(|_| overloaded(""))?;
         let received = self.gate().clock().now();
         let submitted = self
             .gate()
@@ -139,7 +101,7 @@ impl Office {
             .result?
         {
             AnyAnswer::Act(seq) => Ok(seq),
-            AnyAnswer::ValueContext(_) | AnyAnswer::Vibe(_) => Err(internal()),
+            _ => Err(internal()),
         }
     }
 
@@ -158,61 +120,6 @@ impl Office {
                 record.insert("signs".to_owned(), true.into());
             }
         }
-    }
-
-    /// What the node holds about a hosted value-context agent; none when it is not hosted here.
-    pub fn value_context_state(
-        &self,
-        agent: &str,
-    ) -> Result<Option<serde_json::Value>, StoreError> {
-        let Some(record): Option<AgentRecord> =
-            self.row(&agent_key(ProtocolName::ValueContext, agent))?
-        else {
-            return Ok(None);
-        };
-        let mut children = serde_json::Map::new();
-        for child in &record.children {
-            children.insert(child.clone(), json!(self.run_state(child)?));
-        }
-        let rows = self.scan(&rules::constraints_prefix(agent))?;
-        let constraints: Vec<_> = rules::effective(&record, &rows)
-            .map_err(|damage| StoreError(damage.to_string()))?
-            .iter()
-            .map(|(kind, effective)| json!({"type": kind, "value": effective.to_json()}))
-            .collect();
-        let participant = record.agent.as_deref().unwrap_or(agent);
-        Ok(Some(json!({
-            "run_state": self.run_state(participant)?,
-            "children": children,
-            "constraints": constraints,
-            "context": record.context,
-            "open_escalations": [],
-            "announcements": self.announcements(agent)?,
-        })))
-    }
-
-    /// The constitutions that others announced to an agent.
-    fn announcements(&self, agent: &str) -> Result<Vec<serde_json::Value>, StoreError> {
-        let mut announcements = Vec::new();
-        for (key, bytes) in self.scan(&rules::announcements_prefix(agent))? {
-            let sender = String::from_utf8(key.parts().pop().unwrap_or_default())
-                .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
-            let announced: Vec<rules::Announcement> = serde_json::from_slice(&bytes)
-                .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
-            announcements.extend(announced.iter().map(|one| {
-                json!({
-                    "sender": sender,
-                    "constitution_ref": one.constitution_ref,
-                    "manifest_hash": one.manifest_hash,
-                    "scope": one.scope,
-                })
-            }));
-        }
-        Ok(announcements)
-    }
-
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
-        self.gate().store().scan(prefix, None, usize::MAX)
     }
 
     /// The run state of a participant on record.
@@ -251,7 +158,7 @@ impl Office {
     }
 
     /// After a start without memory of identifiers, what was stamped before it may be a replay (VX-RPL-4).
-    fn check_start(&self, message: &Message, received: Time) -> Result<(), Refusal> {
+    pub(crate) fn check_start(&self, message: &Message, received: Time) -> Result<(), Refusal> {
         let cautious = !self.gate().store().is_durable()
             && !self.gate().clock().is_fixed()
             && received < self.started().saturating_add(START_CAUTION);
@@ -282,23 +189,34 @@ impl Office {
             .ok_or_else(|| StoreError(format!("line {seq} holds no message")))
     }
 
-    fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
+    pub(crate) fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
         match result {
             Ok(_) => metrics::counter!("chancery_answered_total", "protocol" => protocol.as_str())
                 .increment(1),
-            Err(refusal) => self.note_rejection(protocol, refusal),
+            Err(refusal) => self.note_refused(protocol, refusal),
         }
     }
-}
 
-fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
-    match decided.result? {
-        AnyAnswer::ValueContext(answer) => Ok(answer),
-        AnyAnswer::Act(_) | AnyAnswer::Vibe(_) => Err(internal()),
+    pub(crate) fn note_refused(&self, protocol: ProtocolName, refusal: &Refusal) {
+        if refusal.code == Code::KeyNotValid.as_str() {
+            self.note_event(&Event {
+                name: "key_alert",
+                protocol,
+                message_id: refusal.message_id.clone(),
+            });
+        }
+        self.note_rejection(protocol, refusal);
     }
 }
 
-fn overloaded(message_id: &str) -> Refusal {
+pub(crate) fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
+    match decided.result? {
+        AnyAnswer::ValueContext(answer) => Ok(answer),
+        _ => Err(internal()),
+    }
+}
+
+pub(crate) fn overloaded(message_id: &str) -> Refusal {
     let refusal =
         Fault::new(Code::Overloaded, "the node is busy; try again").into_refusal("capacity");
     if message_id.is_empty() {
@@ -308,11 +226,14 @@ fn overloaded(message_id: &str) -> Refusal {
     }
 }
 
-fn internal() -> Refusal {
+/// A fault of the node itself.
+pub(crate) fn internal() -> Refusal {
     Fault::new(Code::Internal, "the node could not answer").into_refusal("")
 }
 
 /// The protocol whose inboxes, states and sends a path names, as far as this build has it.
 pub fn served_protocol(name: &str) -> Option<ProtocolName> {
-    (name == ValueContext::NAME.as_str()).then_some(ValueContext::NAME)
+    [ValueContext::NAME, Vacant::NAME]
+        .into_iter()
+        .find(|protocol| protocol.as_str() == name)
 }

@@ -1,12 +1,12 @@
-//! The sequencer: one thread that decides every input in order and hands batches on to be committed.
+//! The sequencer: decides every input, in order, and collects them to batches that are committed together.
 //!
 //! It owns the state that decisions are made on and reads no disk: a row that is not in memory parks its input
 //! while the row is fetched. What it decides is not answered here; answers leave after the commit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
 
+use bytes::Bytes;
 use chancery_core::admin;
 use chancery_core::decision::{Aside, Before, Unit};
 use chancery_core::delivery::Delivery;
@@ -14,9 +14,9 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::{Draft, ProtocolName, Seq};
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{RowChange, RowKey};
 use chancery_core::time::Time;
-use chancery_journal::{Outcome, decide_input};
+use chancery_journal::{InForce, Outcome, decide_input};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::clock::Nonces;
@@ -25,7 +25,7 @@ use crate::overlay::Overlay;
 use crate::soft::Soft;
 
 /// How many inputs are decided before their batch is handed on.
-const BATCH_INPUTS: usize = 1_024;
+pub(crate) const BATCH_INPUTS: usize = 1_024;
 
 /// How often an input may be parked for rows that it was parked for before: they were evicted again in between.
 /// A store that cannot keep them at all must not keep a decision for ever.
@@ -54,6 +54,8 @@ pub struct Decided<A> {
     pub result: Result<A, Refusal>,
     /// The first line of its unit, when it was recorded.
     pub seq: Option<Seq>,
+    /// The envelope of that line, when this node signed it: the rules have not seen the signature.
+    pub sealed: Option<Bytes>,
 }
 
 /// An answer that waits for its batch.
@@ -91,49 +93,48 @@ impl<S: Suite> DecidedBatch<S> {
     }
 }
 
-/// The thread's state.
+/// What decisions are made on.
 pub(crate) struct Sequencer<S: Suite> {
     shared: Arc<Shared<S>>,
     overlay: Overlay,
     soft: Soft,
     nonces: Nonces,
     settings: Arc<S::Settings>,
+    in_force: InForce<S>,
     next_seq: Seq,
     /// The latest decision time.
     time: Option<Time>,
+    /// The number of the last batch.
+    batch: u64,
 }
 
 impl<S: Suite> Sequencer<S> {
-    pub(crate) fn new(shared: Arc<Shared<S>>, soft: Soft) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<S>>, in_force: InForce<S>, soft: Soft) -> Self {
         let head = shared.store.head();
         Self {
             overlay: Overlay::new(Arc::clone(&shared.store)),
             soft,
             nonces: Nonces::new(shared.entropy),
             settings: shared.settings.load_full(),
+            in_force,
             next_seq: head.seq + 1,
             time: head.time,
+            batch: 0,
             shared,
         }
     }
 
-    /// Decides until the lanes are closed and empty, or the committer is gone.
-    pub(crate) fn run(mut self, batches: &SyncSender<DecidedBatch<S>>) {
-        let mut entries = Vec::with_capacity(BATCH_INPUTS);
-        let mut number = 0;
-        while self.shared.lanes.take(&mut entries, BATCH_INPUTS) {
-            number += 1;
-            self.overlay
-                .release(self.shared.committed_batch.load(Ordering::Acquire));
-            self.soft.release();
-            let mut batch = DecidedBatch::new(number);
-            for entry in entries.drain(..) {
-                self.decide(entry, &mut batch);
-            }
-            if batches.send(batch).is_err() {
-                return;
-            }
+    /// Decides inputs in the order they have.
+    pub(crate) fn decide_batch(&mut self, entries: &mut Vec<Entry<S>>) -> DecidedBatch<S> {
+        self.batch += 1;
+        self.overlay
+            .release(self.shared.committed_batch.load(Ordering::Acquire));
+        self.soft.release();
+        let mut batch = DecidedBatch::new(self.batch);
+        for entry in entries.drain(..) {
+            self.decide(entry, &mut batch);
         }
+        batch
     }
 
     fn decide(&mut self, entry: Entry<S>, batch: &mut DecidedBatch<S>) {
@@ -211,21 +212,23 @@ impl<S: Suite> Sequencer<S> {
             .filter_map(|draft| draft.eval_ts);
         self.time = self.time.max(latest.max());
         if unit.rows.iter().any(|(key, _)| admin::changes_rules(key)) {
-            batch.changed = self.follow_rules();
+            batch.changed = self.follow_rules(&unit.rows);
         }
         batch.units.push(unit);
     }
 
-    /// Settings and keyring as the rows say after an act.
-    fn follow_rules(&mut self) -> Option<(Arc<S::Settings>, Arc<Keyring>)> {
-        let settings = self.shared.suite.settings(&self.overlay);
-        let keyring = admin::keyring(&self.overlay);
-        match (settings, keyring) {
-            (Ok(settings), Ok(keyring)) => {
-                self.settings = Arc::new(settings);
-                Some((Arc::clone(&self.settings), Arc::new(keyring)))
+    /// Settings and keyring after an act changed them: only what it changed is read again.
+    fn follow_rules(&mut self, changes: &[RowChange]) -> Option<(Arc<S::Settings>, Arc<Keyring>)> {
+        let followed = self
+            .in_force
+            .follow(&self.shared.suite, &self.overlay, changes);
+        match followed {
+            Ok(()) => {
+                self.settings = Arc::new(self.in_force.settings().clone());
+                let keyring = Arc::new(self.in_force.keyring().clone());
+                Some((Arc::clone(&self.settings), keyring))
             }
-            (Err(damage), _) | (_, Err(damage)) => {
+            Err(damage) => {
                 self.shared.fail(&damage.to_string());
                 None
             }
@@ -240,7 +243,11 @@ impl<S: Suite> Sequencer<S> {
         batch: &mut DecidedBatch<S>,
     ) {
         batch.settled.extend(entry.timer);
-        let decided = Decided { result, seq };
+        let decided = Decided {
+            result,
+            seq,
+            sealed: None,
+        };
         batch.waiting.push(Waiting {
             reply: entry.reply,
             decided,
@@ -264,6 +271,13 @@ impl<S: Suite> Sequencer<S> {
         if entry.parked_in_vain > PARKED_IN_VAIN_AT_MOST {
             self.shared
                 .fail("a decision keeps asking for rows that were fetched");
+            return;
+        }
+        if self.shared.is_helped() {
+            match self.shared.store.load(&entry.fetched) {
+                Ok(_) => self.shared.lanes.push_front(entry),
+                Err(error) => self.shared.fail(&error.to_string()),
+            }
             return;
         }
         let parked = Parked::new(&self.shared);

@@ -2,17 +2,23 @@
 //! the owner alone, critical and emergency escalations in full (VX-AUD-2). Never the journal.
 
 use chancery_core::decision::{Audit, Event};
-use chancery_core::line::ProtocolName;
+use chancery_core::digest::{Sha256, hex};
+use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::refusal::Refusal;
 use chancery_core::time::Time;
 use chancery_store::SideLog;
 use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The details of a refusal that are noted: names of a closed list and offsets, no value of a message.
+const NOTED: [&str; 2] = ["first_difference_at", "would_verify_as"];
 
 /// The side logs of a node; without a data directory there are none.
 #[derive(Default)]
 pub struct SideLogs {
     rejections: Option<SideLog>,
     events: Option<SideLog>,
+    salt: [u8; 16],
     audits: Option<SideLog>,
 }
 
@@ -35,6 +41,8 @@ struct Rejection<'a> {
     path: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<&'a str>,
+    #[serde(flatten)]
+    help: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -45,12 +53,21 @@ struct EventLine<'a> {
     message_id: Option<&'a str>,
 }
 
+#[derive(Serialize)]
+struct DeliveryLine<'a> {
+    event: &'static str,
+    protocol: &'static str,
+    seq: Seq,
+    recipient_hash: &'a str,
+}
+
 impl SideLogs {
     /// Both logs.
     pub fn new(rejections: SideLog, events: SideLog) -> Self {
         Self {
             rejections: Some(rejections),
             events: Some(events),
+            salt: [0; 16],
             audits: None,
         }
     }
@@ -62,6 +79,11 @@ impl SideLogs {
             audits: Some(audits),
             ..self
         }
+    }
+
+    /// The same with what names are hashed with.
+    pub(crate) fn salted(self, salt: [u8; 16]) -> Self {
+        Self { salt, ..self }
     }
 
     /// Notes a refusal.
@@ -79,6 +101,7 @@ impl SideLogs {
                 requirement: refusal.requirement,
                 path: refusal.path.as_deref(),
                 message_id: refusal.message_id.as_deref(),
+                help: help_of(refusal),
             },
         );
     }
@@ -113,6 +136,39 @@ impl SideLogs {
             },
         );
     }
+}
+
+impl SideLogs {
+    /// Notes what became of a delivery; the line is named by its number, the recipient by its salted hash.
+    pub(crate) fn delivery(
+        &self,
+        event: &'static str,
+        protocol: ProtocolName,
+        seq: Seq,
+        recipient: &str,
+    ) {
+        metrics::counter!("chancery_events_total", "event" => event).increment(1);
+        let Some(log) = &self.events else { return };
+        let mut hash = Sha256::new();
+        hash.update(&self.salt);
+        hash.update(recipient.as_bytes());
+        write(
+            log,
+            &DeliveryLine {
+                event,
+                protocol: protocol.as_str(),
+                seq,
+                recipient_hash: &format!("sha256:{}", hex::encode(&hash.finish().0)),
+            },
+        );
+    }
+}
+
+fn help_of(refusal: &Refusal) -> Map<String, Value> {
+    let details = refusal.details.as_deref().unwrap_or("{}");
+    let mut details: Map<String, Value> = serde_json::from_str(details).unwrap_or_default();
+    details.retain(|name, _| NOTED.contains(&name.as_str()));
+    details
 }
 
 /// Writes one line. A side log that is full loses it and counts that: it must never hold up an answer.

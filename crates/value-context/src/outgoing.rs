@@ -26,6 +26,14 @@ pub struct Outgoing {
     pub content: Payload,
     /// Whether this node holds the sender's key and signs (CH-JRN-10).
     pub signed: bool,
+    /// Whether it is the first share on a connection, which resumes nobody (VX-WS-5).
+    pub greeting: bool,
+}
+
+/// Whom the body of a send request speaks for, whatever else it asks for.
+pub fn sender_of(body: &[u8], max_bytes: usize) -> Option<AgentId> {
+    let value = read_json(body, max_bytes).ok()?;
+    read_sender(value.get("sender")).ok()
 }
 
 impl Outgoing {
@@ -44,7 +52,8 @@ impl Outgoing {
         Self::read(&value, disabled, signed).map_err(refuse)
     }
 
-    fn read(value: &Value<'_>, disabled: &[Kind], signed: bool) -> Result<Self, Fault> {
+    /// The same from a body that is read already.
+    pub fn read(value: &Value<'_>, disabled: &[Kind], signed: bool) -> Result<Self, Fault> {
         let [sender, recipient, kind, payload] = closed(
             value,
             &Place::ROOT,
@@ -76,6 +85,7 @@ impl Outgoing {
             payload,
             content,
             signed,
+            greeting: false,
         })
     }
 
@@ -101,6 +111,7 @@ impl Outgoing {
             payload,
             content,
             signed: member("signature").is_some(),
+            greeting: false,
         })
     }
 }

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use chancery_core::time::{Time, parse_value_context};
 use chancery_value_context::message::Kind as MessageKind;
 
+use chancery_node::vacants::{Behaviour, OnRestart};
+use chancery_vacant::state::State;
+
 use super::settings::{Setting, Settings, Value};
 use crate::exit::Failure;
 
@@ -54,6 +57,8 @@ pub struct Limits {
     pub urgent_requests: u64,
     /// Connections open at once.
     pub open_connections: u64,
+    /// WebSocket connections open at once.
+    pub websockets: u64,
     /// Envelopes a sender may send in a second.
     pub rate_per_sender: u64,
     /// Unauthenticated failures of an address in a second (VX-ERR-4).
@@ -85,6 +90,44 @@ pub struct ValueContext {
     pub accept_vcp_2_0: bool,
     /// Types that are switched off.
     pub disabled_types: Vec<MessageKind>,
+    /// The longest life of a key for a spawned agent (VX-KEY-6).
+    pub short_lived_key_max_s: u64,
+}
+
+/// The section of vacant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vacant {
+    /// The largest call.
+    pub max_bytes: u64,
+    /// How far an envelope's time may be off in seconds; 0 asks nothing (VA-TS-5).
+    pub max_clock_skew_s: u64,
+    /// Whether A2A messages without an envelope are refused (VA-A2A-5).
+    pub require_envelope: bool,
+    /// How long a behaviour may take (VA-SRV-9).
+    pub behaviour_timeout_s: u64,
+    /// The hosted vacants, in the order of the file.
+    pub agents: Vec<VacantAgent>,
+}
+
+/// A hosted vacant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VacantAgent {
+    /// Its name.
+    pub name: String,
+    /// The file of its seed.
+    pub seed: PathBuf,
+    /// Its state at first.
+    pub state: State,
+    /// What it can do.
+    pub capability: String,
+    /// What answers its calls.
+    pub behaviour: Behaviour,
+    /// Whether the short paths mean it.
+    pub default: bool,
+    /// Its participant, when it is not its own (CH-ID-5).
+    pub agent: Option<String>,
+    /// What becomes of calls that a stop interrupted.
+    pub on_restart: OnRestart,
 }
 
 /// The configuration.
@@ -108,6 +151,8 @@ pub struct Config {
     pub tls_terminated_upstream: bool,
     /// TLS of our own.
     pub tls: Option<Tls>,
+    /// Whom other nodes may be certified by, beside those the system trusts.
+    pub ca_file: Option<PathBuf>,
     /// The size at which the log begins a new file.
     pub segment_bytes: u64,
     /// Memory for rows.
@@ -120,6 +165,8 @@ pub struct Config {
     pub limits: Limits,
     /// value-context.
     pub value_context: ValueContext,
+    /// vacant.
+    pub vacant: Vacant,
 }
 
 impl Config {
@@ -136,11 +183,13 @@ impl Config {
             public_url: Some(of.text("public_url").to_owned()).filter(|url| !url.is_empty()),
             tls_terminated_upstream: of.switch("tls_terminated_upstream"),
             tls: of.tls()?,
+            ca_file: of.path("tls.ca_file"),
             segment_bytes: of.integer("segment_bytes"),
             row_cache_bytes: of.integer("row_cache_bytes"),
             index_lag_entries: of.integer("index_lag_entries"),
             inbox_depth: of.integer("inbox_depth"),
             limits: of.limits(),
+            vacant: vacant(settings)?,
             value_context: of.value_context()?,
         })
     }
@@ -195,6 +244,7 @@ impl Typed<'_> {
             requests_in_flight: self.integer("limits.requests_in_flight"),
             urgent_requests: self.integer("limits.urgent_requests"),
             open_connections: self.integer("limits.open_connections"),
+            websockets: self.integer("limits.websockets"),
             rate_per_sender: self.integer("limits.rate_per_sender"),
             failures_per_address: self.integer("limits.failures_per_address"),
             window_records: self.integer("limits.window_records"),
@@ -213,6 +263,7 @@ impl Typed<'_> {
             ack_unrequested: self.switch("value_context.ack_unrequested"),
             pause_on_critical: self.switch("value_context.pause_on_critical"),
             accept_vcp_2_0: self.switch("value_context.accept_vcp_2_0"),
+            short_lived_key_max_s: self.integer("value_context.short_lived_key_max_s"),
             disabled_types: self.kinds("value_context.disabled_types")?,
         })
     }
@@ -300,4 +351,64 @@ fn entropy(setting: &Setting) -> Result<Entropy, Failure> {
         .and_then(|seed| seed.parse().ok())
         .map(Entropy::Seed)
         .ok_or_else(|| wrong(setting, "\"system\" or \"seed:N\""))
+}
+
+fn vacant(settings: &Settings) -> Result<Vacant, Failure> {
+    let of = Typed(settings);
+    let tables = settings.tables("vacant.agent");
+    let agents: Vec<VacantAgent> = tables.iter().map(vacant_agent).collect::<Result<_, _>>()?;
+    for (index, agent) in agents.iter().enumerate() {
+        let place = || tables[index].get("name").place();
+        let before = &agents[..index];
+        if before.iter().any(|other| other.name == agent.name) {
+            return Err(Failure::usage(format!(
+                "{}: two vacants are called {}",
+                place(),
+                agent.name
+            )));
+        }
+        if agent.default && before.iter().any(|other| other.default) {
+            return Err(Failure::usage(format!(
+                "{}: two vacants are the default",
+                place()
+            )));
+        }
+    }
+    Ok(Vacant {
+        max_bytes: of.integer("vacant.max_bytes"),
+        max_clock_skew_s: of.integer("vacant.max_clock_skew"),
+        require_envelope: of.switch("vacant.require_envelope"),
+        behaviour_timeout_s: of.integer("vacant.behaviour_timeout_s"),
+        agents,
+    })
+}
+
+fn vacant_agent(table: &Settings) -> Result<VacantAgent, Failure> {
+    let of = Typed(table);
+    let name = of.text("name").to_owned();
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_letter) {
+        let wanted = "1 to 64 letters, digits, - and _";
+        return Err(wrong(table.get("name"), wanted));
+    }
+    let behaviour = Behaviour::parse(of.text("behaviour"))
+        .ok_or_else(|| wrong(table.get("behaviour"), "\"echo\" or \"inbox\""))?;
+    let on_restart = match of.text("on_restart") {
+        "rerun" => OnRestart::Rerun,
+        "close" | "" => OnRestart::Close,
+        _ => return Err(wrong(table.get("on_restart"), "\"rerun\" or \"close\"")),
+    };
+    Ok(VacantAgent {
+        seed: of
+            .path("seed")
+            .ok_or_else(|| wrong(table.get("seed"), "the file of a key"))?,
+        state: State::parse(of.text("state"))
+            .ok_or_else(|| wrong(table.get("state"), "one of the six states"))?,
+        capability: of.text("capability").to_owned(),
+        default: of.switch("default"),
+        agent: Some(of.text("agent").to_owned()).filter(|agent| !agent.is_empty()),
+        behaviour,
+        on_restart,
+        name,
+    })
 }

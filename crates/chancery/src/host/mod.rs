@@ -2,26 +2,32 @@
 
 mod files;
 mod opened;
+mod reload;
 mod start_line;
 mod tokens;
+mod vacants;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
-    HttpLimits, Reload, Reloaded, ServeError, ServeOptions, Server, TlsIdentity, serve,
+    HttpLimits, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
+use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::vacants::Vacants;
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
 use chancery_value_context::settings::Settings;
+use tokio::task::JoinHandle;
 
 use crate::config::{self, Config};
 use crate::exit::Failure;
 use files::WorldFile;
 use opened::Opened;
+use reload::Reloading;
 
 pub(crate) use start_line::StartLine;
 
@@ -30,7 +36,10 @@ pub(crate) struct Host {
     /// The node.
     pub(crate) office: Arc<Office>,
     server: Server,
+    dialer: Arc<Dialer>,
     opened: Opened,
+    reload: Reload,
+    watch: Option<JoinHandle<()>>,
 }
 
 impl Host {
@@ -44,7 +53,10 @@ impl Host {
             .map(|path| WorldFile::read(path, config.dev))
             .transpose()?;
         let opened = Opened::open(config)?;
-        let carrier = Arc::new(carrier(world.as_ref())?);
+        let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
+        let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
+        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
+        let carrier = Arc::new(carrier.map_err(|error| Failure::usage(error.to_string()))?);
         let office = Arc::new(start_node(
             config,
             &opened,
@@ -53,14 +65,45 @@ impl Host {
         )?);
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
-        let reload = reload(Arc::clone(&office), config.clone(), carrier);
-        let server = open_door(Arc::clone(&office), config, reload)?;
+        let vacants = vacants::vacants(Arc::clone(&office), config)?;
+        let tls = tls_keeper(config)?;
+        let switchboard = Arc::clone(carrier.switchboard());
+        let dialer = Arc::new(Dialer::new(
+            Arc::clone(&office),
+            Arc::clone(&switchboard),
+            outgoing_tls,
+            ws_limits(config),
+        ));
+        let reload = reload::of(Reloading {
+            office: Arc::clone(&office),
+            config: config.clone(),
+            carrier,
+            dialer: Arc::clone(&dialer),
+            tls: tls.clone(),
+        });
+        let office_for_door = Arc::clone(&office);
+        let server = open_door(
+            office_for_door,
+            config,
+            tls,
+            switchboard,
+            Arc::clone(&reload),
+            vacants.clone(),
+        )?;
+        if let Some(vacants) = vacants {
+            vacants::begin(&vacants, config, server.listening().address).await?;
+        }
+        dialer.call(&addresses);
+        let watch = reload::watch(config, &reload);
         opened.tell_address(&server.listening().address.to_string());
         opened.scrub_in_background(&office);
         Ok(Self {
             office,
             server,
+            dialer,
             opened,
+            reload,
+            watch,
         })
     }
 
@@ -69,9 +112,18 @@ impl Host {
         StartLine::of(self.server.listening())
     }
 
+    /// Reads the files again; what came of it is in the log of the process.
+    pub(crate) async fn reload(&self) {
+        (self.reload)().await;
+    }
+
     /// Stops the door, then the node; everything acknowledged is on disk when this returns.
     pub(crate) async fn stop(self) -> Result<(), Failure> {
-        self.server.stop().await;
+        if let Some(watch) = &self.watch {
+            watch.abort();
+        }
+        let calls = self.dialer.stop();
+        tokio::join!(self.server.stop(), calls);
         self.opened.stop_scrubbing();
         self.office
             .stop()
@@ -108,9 +160,11 @@ fn start_node(
             inbox_depth: config.inbox_depth,
             rate_per_sender: u32::try_from(limits.rate_per_sender).unwrap_or(u32::MAX),
             window_records: count(limits.window_records),
+            short_lived_key_max_s: config.value_context.short_lived_key_max_s,
         },
         carrier,
         side_logs: opened.side_logs(config)?,
+        hands: chancery_node::Hands::Own,
     };
     Node::start(options).map_err(|error| match error {
         StartError::ClockBehind { .. } => Failure::usage(error.to_string()),
@@ -131,6 +185,7 @@ async fn bring_in_line(
 ) -> Result<usize, Failure> {
     let settings = AllSettings {
         value_context: rule_settings(config),
+        vacant: vacants::rule_settings(config),
         ..AllSettings::default()
     };
     let mut written = usize::from(
@@ -176,36 +231,31 @@ fn rule_settings(config: &Config) -> Settings {
     }
 }
 
-fn carrier(world: Option<&WorldFile>) -> Result<HttpCarrier, Failure> {
-    let addresses = world.map(WorldFile::addresses).unwrap_or_default();
-    HttpCarrier::new(addresses).map_err(|error| Failure::usage(error.to_string()))
+fn tls_keeper(config: &Config) -> Result<Option<Arc<TlsKeeper>>, Failure> {
+    let Some(tls) = &config.tls else {
+        return Ok(None);
+    };
+    let keeper = TlsKeeper::new(&files::tls_identity(tls)?);
+    keeper
+        .map(Some)
+        .map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Reads the files again: keys, agents, addresses. A broken file leaves everything as it was (VX-KEY-7).
-fn reload(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>) -> Reload {
-    Arc::new(move || {
-        let (office, config, carrier) = (Arc::clone(&office), config.clone(), Arc::clone(&carrier));
-        Box::pin(async move {
-            let Some(path) = config.value_context.world.clone() else {
-                return Reloaded::Changed(0);
-            };
-            let world = match WorldFile::read(&path, config.dev) {
-                Ok(world) => world,
-                Err(failure) => return Reloaded::Refused(failure.what),
-            };
-            match bring_in_line(&office, &config, Some(&world)).await {
-                Ok(written) => {
-                    carrier.set_addresses(world.addresses());
-                    Reloaded::Changed(written)
-                }
-                Err(failure) => Reloaded::Refused(failure.what),
-            }
-        })
-    })
+fn ws_limits(config: &Config) -> WsLimits {
+    WsLimits {
+        connections: count(config.limits.websockets),
+        ..WsLimits::default()
+    }
 }
 
-fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Server, Failure> {
-    let tls = config.tls.as_ref().map(files::tls_identity).transpose()?;
+fn open_door(
+    office: Arc<Office>,
+    config: &Config,
+    tls: Option<Arc<TlsKeeper>>,
+    switchboard: Arc<Switchboard>,
+    reload: Reload,
+    vacants: Option<Arc<Vacants>>,
+) -> Result<Server, Failure> {
     let limits = HttpLimits {
         connections: count(config.limits.open_connections),
         failures_per_s: u32::try_from(config.limits.failures_per_address).unwrap_or(u32::MAX),
@@ -214,14 +264,14 @@ fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Ser
     };
     let options = ServeOptions {
         listen: config.listen,
-        tls: tls.map(|(certificates_pem, key_pem)| TlsIdentity {
-            certificates_pem,
-            key_pem,
-        }),
+        tls,
         tls_terminated_upstream: config.tls_terminated_upstream,
         dev: config.dev,
         limits,
+        ws_limits: ws_limits(config),
+        switchboard,
         reload: Some(reload),
+        vacants,
     };
     serve(office, options).map_err(|error| {
         let failure = Failure::usage(error.to_string());

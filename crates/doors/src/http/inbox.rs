@@ -35,7 +35,7 @@ struct Asked {
 
 /// Reads an inbox: a page, a page once there is one, or a stream.
 pub(crate) async fn read(door: Arc<HttpDoor>, call: Call) -> Reply {
-    let asked = asked(&call);
+    let asked = asked(&door, &call);
     let headers = call.parts.headers;
     match answer(&door, asked, &headers).await {
         Ok(reply) | Err(reply) => reply,
@@ -67,7 +67,7 @@ async fn answer(
     Ok(render(&page.0, after, page.1))
 }
 
-fn asked(call: &Call) -> Result<Asked, Reply> {
+fn asked(door: &HttpDoor, call: &Call) -> Result<Asked, Reply> {
     let query = Query::of(&call.parts)?;
     let limit = query
         .number("limit")?
@@ -75,17 +75,28 @@ fn asked(call: &Call) -> Result<Asked, Reply> {
         .clamp(1, LIMIT_AT_MOST);
     let wait = query.number("wait")?.unwrap_or(0).min(WAIT_S_AT_MOST);
     Ok(Asked {
-        name: inbox_name(call),
+        name: inbox_name(door, call),
         after: query.number("after")?,
         limit: usize::try_from(limit).unwrap_or(PORTION),
         wait: Duration::from_secs(wait),
     })
 }
 
-fn inbox_name(call: &Call) -> InboxName {
+/// The inbox that a path names. A vacant has two names, of which the inbox has one.
+fn inbox_name(door: &HttpDoor, call: &Call) -> InboxName {
+    let agent = call.param("agent");
+    if !call.parts.uri.path().starts_with("/inbox/vacant/") {
+        return InboxName {
+            protocol: ProtocolName::ValueContext,
+            agent: agent.to_owned(),
+        };
+    }
+    let vacant = door.vacants.as_ref().and_then(|all| all.find(agent));
     InboxName {
-        protocol: ProtocolName::ValueContext,
-        agent: call.param("agent").to_owned(),
+        protocol: ProtocolName::Vacant,
+        agent: vacant
+            .map_or(agent, |vacant| vacant.name.as_str())
+            .to_owned(),
     }
 }
 
@@ -196,7 +207,7 @@ struct Acknowledgement {
 
 /// Moves the durable cursor.
 pub(crate) async fn acknowledge(door: Arc<HttpDoor>, call: Call) -> Reply {
-    let name = inbox_name(&call);
+    let name = inbox_name(&door, &call);
     let through = match call.value::<Acknowledgement>(&door).await {
         Ok(acknowledgement) => acknowledgement.through,
         Err(reply) => return reply,

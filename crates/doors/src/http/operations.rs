@@ -1,9 +1,11 @@
 //! Operations: health, readiness, figures, and the clock of `dev`.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
+use bytes::Bytes;
 use chancery_core::time::parse_value_context;
+use chancery_value_context as value_context;
 use http::{HeaderValue, StatusCode};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::Deserialize;
@@ -11,12 +13,20 @@ use serde::Deserialize;
 use super::door::{Call, HttpDoor, not_found};
 use super::reply::{Reply, empty, json, problem, reply};
 
+const SCHEMA_TYPE: HeaderValue = HeaderValue::from_static("application/schema+json");
 const PROMETHEUS: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// Tells that the process answers, and nothing else (VX-HTTP-7).
 pub(crate) async fn health(_: Arc<HttpDoor>, _: Call) -> Reply {
     json(StatusCode::OK, &serde_json::json!({ "status": "ok" }))
+}
+
+/// The JSON Schema of a value-context message (VX-SCH-1).
+pub(crate) async fn schema(_: Arc<HttpDoor>, _: Call) -> Reply {
+    static SCHEMA: LazyLock<Bytes> =
+        LazyLock::new(|| value_context::schema::schema().to_string().into());
+    reply(StatusCode::OK, SCHEMA_TYPE, SCHEMA.clone())
 }
 
 /// Tells whether envelopes are taken.
@@ -100,6 +110,7 @@ fn bounds(door: &HttpDoor) -> Vec<(&'static str, u64, u64)> {
     let taken = |limit: usize, free: usize| (limit.saturating_sub(free) as u64, limit as u64);
     let requests = taken(limits.requests, gate.free_permits());
     let reads = taken(door.limits.reads, door.reads.available_permits());
+    let sockets = taken(door.ws_limits.connections, door.sockets.available_permits());
     let watchers = taken(door.limits.watchers, door.watchers.available_permits());
     let (body_bytes, all_body_bytes) = door.bodies.used();
     vec![
@@ -119,6 +130,7 @@ fn bounds(door: &HttpDoor) -> Vec<(&'static str, u64, u64)> {
             door.connections.len() as u64,
             door.limits.connections as u64,
         ),
+        ("websockets", sockets.0, sockets.1),
         ("reads", reads.0, reads.1),
         ("watchers", watchers.0, watchers.1),
         ("body_bytes", body_bytes as u64, all_body_bytes as u64),

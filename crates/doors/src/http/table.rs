@@ -12,7 +12,7 @@ use http::Method;
 use super::access::{Need, Rule};
 use super::door::{Call, HttpDoor};
 use super::reply::Reply;
-use super::{admin, inbox, journal, messages, operations, send, state};
+use super::{admin, inbox, journal, messages, operations, send, state, upgrade, vacant};
 
 /// The answer to a call, on its way.
 type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -48,21 +48,40 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 24] = {
+static ROUTES: [Route; 43] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
+    const VA: Rule = Rule::Signed(ProtocolName::Vacant);
     const ADMIN: Rule = Rule::Token(Need::Admin);
     const READ_INBOX: Rule = Rule::Token(Need::ReadInbox);
     const READ_LOG: Rule = Rule::Token(Need::ReadLog);
     [
         route!(POST MESSAGES, VX, messages::call, "takes in one value-context envelope"),
+        route!(GET crate::ws::PATH, VX, upgrade::call, "becomes a WebSocket for value-context envelopes"),
         route!(POST "/send/value-context", Rule::Token(Need::Send), send::call, "sends as a hosted agent"),
         route!(GET "/inbox/value-context/{agent}", READ_INBOX, inbox::read, "reads an inbox"),
         route!(POST "/inbox/value-context/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves an inbox's cursor"),
         route!(GET "/state/value-context/{agent}", Rule::Token(Need::ReadState), state::read, "tells an agent's state"),
+        route!(POST "/a2a/message/send", VA, vacant::native::call, "calls the default vacant"),
+        route!(POST "/agents/{vacant}/a2a/message/send", VA, vacant::native::call, "calls a vacant"),
+        route!(GET "/card", Rule::Public, vacant::face::card, "tells the default vacant's signed card"),
+        route!(GET "/agents/{vacant}/card", Rule::Public, vacant::face::card, "tells a vacant's signed card"),
+        route!(GET "/health", Rule::Public, vacant::face::health, "tells the default vacant's state"),
+        route!(GET "/agents/{vacant}/health", Rule::Public, vacant::face::health, "tells a vacant's state"),
+        route!(GET "/.well-known/agent-card.json", Rule::Public, vacant::face::agent_card, "tells the default vacant's A2A card"),
+        route!(GET "/agents/{vacant}/.well-known/agent-card.json", Rule::Public, vacant::face::agent_card, "tells a vacant's A2A card"),
+        route!(POST "/v1/query_capability", Rule::Public, vacant::registry::query, "finds vacants, best first"),
+        route!(GET "/v1/search_capability", Rule::Public, vacant::registry::search, "finds vacants in order"),
+        route!(GET "/v1/capability_card/{id}", Rule::Public, vacant::registry::card, "tells a published card"),
+        route!(POST "/send/vacant", Rule::Token(Need::Send), vacant::send::call, "sends as a hosted vacant"),
+        route!(GET "/inbox/vacant/{agent}", READ_INBOX, inbox::read, "reads a vacant's inbox"),
+        route!(POST "/inbox/vacant/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves that inbox's cursor"),
+        route!(GET "/state/vacant/{agent}", Rule::Token(Need::ReadState), vacant::face::state, "tells a vacant's state and chains"),
+        route!(POST "/admin/vacant", ADMIN, vacant::admin::act, "sets states, publishes cards, judges"),
         route!(GET "/log", READ_LOG, journal::list, "reads the journal as JSON lines"),
         route!(GET "/log/{seq}", READ_LOG, journal::show, "reads one line of the journal"),
         route!(GET "/admin/keys", ADMIN, admin::keys::list, "lists keys"),
         route!(POST "/admin/keys", ADMIN, admin::keys::add, "puts a key on record"),
+        route!(POST "/admin/keys/short-lived", ADMIN, admin::keys::add_short_lived, "lets a spawned agent sign for a while"),
         route!(POST "/admin/keys/state", ADMIN, admin::keys::set_state, "moves a key to another state"),
         route!(GET "/admin/agents", ADMIN, admin::agents::list, "lists hosted agents"),
         route!(POST "/admin/agents", ADMIN, admin::agents::add, "hosts an agent, or changes it"),
@@ -75,6 +94,7 @@ static ROUTES: [Route; 24] = {
         route!(DELETE "/admin/tokens/{id}", ADMIN, admin::tokens::revoke, "revokes a token"),
         route!(POST "/admin/reload", ADMIN, admin::reload, "reads the files again"),
         route!(POST "/dev/clock", Rule::DevOnly, operations::set_clock, "sets a fixed clock"),
+        route!(GET "/schema/value-context.json", Rule::Public, operations::schema, "the JSON Schema of a message"),
         route!(GET "/healthz", Rule::Public, operations::health, "tells that the process answers"),
         route!(GET "/readyz", Rule::Public, operations::ready, "tells whether envelopes are taken"),
         route!(GET "/metrics", Rule::Token(Need::ReadMetrics), operations::metrics, "tells figures for Prometheus"),

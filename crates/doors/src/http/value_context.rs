@@ -7,6 +7,7 @@ use chancery_value_context::message_id::MessageId;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::reply::{Reply, reply};
 
@@ -26,6 +27,8 @@ struct ErrorBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<&'a str>,
     retryable: bool,
+    #[serde(flatten)]
+    details: Map<String, Value>,
 }
 
 /// The answer to a message that is in the agent's queue.
@@ -38,8 +41,8 @@ pub(crate) fn duplicate(id: MessageId) -> Reply {
     reply(StatusCode::OK, MEDIA_TYPE, answer::duplicate(id))
 }
 
-/// The answer to a message that was refused.
-pub(crate) fn rejected(refusal: &Refusal) -> Reply {
+/// The body of the answer to a message that was refused.
+pub(crate) fn rejection(refusal: &Refusal) -> Vec<u8> {
     let message = &refusal.message;
     let end = message
         .char_indices()
@@ -53,14 +56,16 @@ pub(crate) fn rejected(refusal: &Refusal) -> Reply {
             message: &message[..end],
             path: refusal.path.as_deref(),
             retryable: refusal.retryable,
+            details: details_of(refusal),
         },
     };
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// The answer to a message that was refused.
+pub(crate) fn rejected(refusal: &Refusal) -> Reply {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut reply = reply(
-        status,
-        MEDIA_TYPE,
-        serde_json::to_vec(&body).unwrap_or_default(),
-    );
+    let mut reply = reply(status, MEDIA_TYPE, rejection(refusal));
     let headers = reply.headers_mut();
     match status {
         StatusCode::UNAUTHORIZED => {
@@ -75,6 +80,12 @@ pub(crate) fn rejected(refusal: &Refusal) -> Reply {
         _ => {}
     }
     reply
+}
+
+/// What a refusal says beyond its code: help with a signature.
+fn details_of(refusal: &Refusal) -> Map<String, Value> {
+    let details = refusal.details.as_deref().unwrap_or("{}");
+    serde_json::from_str(details).unwrap_or_default()
 }
 
 /// A refusal that the door itself gives, before the node sees anything.

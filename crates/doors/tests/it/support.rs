@@ -10,13 +10,17 @@ use chancery_core::json::{ReadRules, Value as Json, read};
 use chancery_core::keys::ed25519::SigningKey;
 use chancery_core::protocol::Suite;
 use chancery_core::time::{Time, parse_value_context};
-use chancery_doors::HttpCarrier;
 use chancery_doors::http::{HttpLimits, ServeOptions, Server, serve};
+use chancery_doors::ws::{Dialer, WsLimits};
+use chancery_doors::{HttpCarrier, OutgoingTls};
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::vacants::{Behaviour, HostedVacant, OnRestart, Vacants};
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, SideLogs, SoftLimits, Vault,
 };
 use chancery_store::{Embedded, Memory, Options as StoreOptions, Store, recover};
+use chancery_vacant::id::VacantId;
+use chancery_vacant::state::State;
 use chancery_value_context::sign::seal;
 use chancery_value_context::world::World;
 use reqwest::{Client, RequestBuilder, Response};
@@ -53,7 +57,12 @@ pub struct Setup {
     pub soft_limits: SoftLimits,
     pub settings: AllSettings,
     pub addresses: BTreeMap<String, String>,
+    pub ca_pem: Option<Vec<u8>>,
+    /// Agents of the world that this node does not host.
+    pub without: Vec<&'static str>,
     pub options: fn(&mut ServeOptions),
+    /// The vacants that are hosted, each with its seed; the first is the default.
+    pub vacants: Vec<(HostedVacant, [u8; 32])>,
 }
 
 impl Default for Setup {
@@ -67,7 +76,37 @@ impl Default for Setup {
             soft_limits: SoftLimits::default(),
             settings: AllSettings::default(),
             addresses: BTreeMap::new(),
+            ca_pem: None,
+            without: Vec::new(),
             options: |_| {},
+            vacants: Vec::new(),
+        }
+    }
+}
+
+/// The seed of the vacant that tests host.
+pub const BOB_SEED: [u8; 32] = [7; 32];
+
+/// A vacant, ACTIVE, with the key of a seed.
+pub fn vacant(name: &str, seed: [u8; 32], behaviour: Behaviour) -> (HostedVacant, [u8; 32]) {
+    let vacant = HostedVacant {
+        name: name.to_owned(),
+        id: VacantId::of(&SigningKey::from_seed(&seed)),
+        first_state: State::Active,
+        capability: "echoes what it hears".to_owned(),
+        behaviour,
+        on_restart: OnRestart::Close,
+        participant: None,
+    };
+    (vacant, seed)
+}
+
+impl Setup {
+    /// A node that hosts the vacant bob as well.
+    pub fn with_vacant() -> Self {
+        Self {
+            vacants: vec![vacant("bob", BOB_SEED, Behaviour::Echo)],
+            ..Self::default()
         }
     }
 }
@@ -88,17 +127,29 @@ pub fn embedded(dir: &Path) -> Arc<dyn Store> {
 pub struct Running {
     pub office: Arc<Office>,
     pub server: Server,
+    pub vacants: Option<Arc<Vacants>>,
+    pub dialer: Dialer,
     pub address: SocketAddr,
     pub client: Client,
 }
 
 impl Setup {
     pub async fn start(self) -> Running {
-        let world = World::parse(&vector_text("world.json")).unwrap();
+        let mut world = World::parse(&vector_text("world.json")).unwrap();
+        world
+            .agents
+            .retain(|agent| !self.without.contains(&agent.id.as_str()));
         let vault = Arc::new(Vault::new());
-        for agent in [KITCHEN, PARENT, CHILD] {
+        for agent in [KITCHEN, LIVING_ROOM, PARENT, CHILD] {
             vault.hold(agent, key_of(agent));
         }
+        for (vacant, seed) in &self.vacants {
+            vault.hold(vacant.id.hex(), SigningKey::from_seed(seed));
+        }
+        let tls = Arc::new(OutgoingTls::new(self.ca_pem.as_deref()).unwrap());
+        let carrier = HttpCarrier::with_tls(self.addresses.clone(), &tls);
+        let carrier = Arc::new(carrier.unwrap());
+        let switchboard = Arc::clone(carrier.switchboard());
         let options = Options {
             suite: Arc::new(Chancery::default()),
             store: self.store,
@@ -107,8 +158,9 @@ impl Setup {
             entropy: Entropy::System,
             gate_limits: self.gate_limits,
             soft_limits: self.soft_limits,
-            carrier: Arc::new(HttpCarrier::new(self.addresses).unwrap()),
+            carrier: Arc::clone(&carrier) as Arc<_>,
             side_logs: SideLogs::default(),
+            hands: chancery_node::Hands::Own,
         };
         let office: Arc<Office> = Arc::new(Node::start(options).unwrap());
         office.reconcile_settings(&self.settings).await.unwrap();
@@ -116,14 +168,30 @@ impl Setup {
         let mut serving = ServeOptions {
             dev: self.dev,
             limits: self.limits,
+            switchboard: Arc::clone(&switchboard),
             ..ServeOptions::new("127.0.0.1:0".parse().unwrap())
         };
+        let hosted: Vec<_> = self.vacants.into_iter().map(|(vacant, _)| vacant).collect();
+        let vacants = (!hosted.is_empty()).then(|| {
+            let vacants = Vacants::new(Arc::clone(&office), hosted, Some(0));
+            Arc::new(vacants.with_timeout(Duration::from_secs(20)))
+        });
+        serving.vacants = vacants.clone();
         (self.options)(&mut serving);
         let server = serve(Arc::clone(&office), serving).unwrap();
         let address = server.listening().address;
+        if let Some(vacants) = &vacants {
+            vacants.reconcile("http://node.example").await.unwrap();
+            vacants.resume().await.unwrap();
+        }
+        let limits = WsLimits::default();
+        let dialer = Dialer::new(Arc::clone(&office), switchboard, tls, limits);
+        dialer.call(&self.addresses);
         Running {
             office,
             server,
+            dialer,
+            vacants,
             address,
             client: client(),
         }
@@ -160,6 +228,7 @@ impl Running {
     }
 
     pub async fn stop(self) {
+        self.dialer.stop().await;
         self.server.stop().await;
         self.office.stop().await.unwrap();
     }
@@ -200,12 +269,16 @@ pub fn envelope(number: u64) -> Value {
 
 /// The same, signed by its sender.
 pub fn signed(envelope: &Value) -> Vec<u8> {
-    let key = key_of(envelope["sender"].as_str().unwrap());
+    sealed(envelope, &key_of(envelope["sender"].as_str().unwrap()))
+}
+
+/// The same, signed with this key.
+pub fn sealed(envelope: &Value, key: &SigningKey) -> Vec<u8> {
     let text = envelope.to_string();
     let Json::Object(members) = read(text.as_bytes(), &ReadRules::VALUE_CONTEXT).unwrap() else {
         panic!("an envelope is an object");
     };
-    seal(members, &key).bytes.to_vec()
+    seal(members, key).bytes.to_vec()
 }
 
 pub fn share(number: u64) -> Vec<u8> {

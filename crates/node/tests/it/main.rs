@@ -4,8 +4,12 @@
 mod answers_leave_after_the_sync;
 mod crashes;
 mod deliveries;
+mod delivery_order;
+mod escalations;
 mod every_verb;
 mod inboxes;
+mod keys;
+mod loss;
 mod restarts;
 mod secrets;
 mod side_logs;

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use chancery_core::admin::{RunState, run_state};
+use chancery_core::admin::run_state;
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::json::Place;
 use chancery_core::line::{MetaValue, Origin};
+use chancery_core::time::Time;
 
 use super::audience::{ask_for_room, hand_over, keep_newest, listeners};
+use super::children::view_of;
 use super::direction::{check_receiving, check_sending};
 use super::made::Made;
-use super::runtime::{Runtime, delivery};
+use super::runtime::{Runtime, leave};
 use super::told::Told;
 use super::{SENT, window_id};
 use crate::agent::{AgentRecord, hosted, participant};
@@ -18,6 +20,7 @@ use crate::code::{Code, Fault};
 use crate::message::{Payload, Recipient, Version};
 use crate::outgoing::Outgoing;
 use crate::protocol::Answer;
+use crate::runtime::{Emission, may_emit};
 use crate::settings::Settings;
 
 /// How long a repeated request is recognised.
@@ -55,6 +58,7 @@ pub fn send(
         &outgoing.sender,
         &outgoing.recipient,
         outgoing.payload.clone(),
+        not_before(outgoing, cx)?,
         cx,
     )?;
     let told = Told {
@@ -65,9 +69,13 @@ pub fn send(
         recipient: &outgoing.recipient,
         timestamp: &made.timestamp,
         payload: &outgoing.content,
-        greeting: false,
+        envelope: &made.envelope,
+        greeting: outgoing.greeting,
     };
     let mut meta = Vec::new();
+    if outgoing.greeting && outgoing.signed {
+        meta.push(("via", MetaValue::Text("greeting".to_owned())));
+    }
     if let Some(key) = idempotency {
         meta.push(("idempotency", MetaValue::Text(key.to_owned())));
     }
@@ -78,14 +86,23 @@ pub fn send(
         cx.remember(SENT, request, seq, IDEMPOTENCY);
     }
     hand_over(&told, &listeners, seq, settings, cx);
-    let from = participant(sender, Some(&record));
     for to in remote {
-        cx.deliver(seq, delivery(from, to, &outgoing.content, None));
+        leave(sender, &record, &to, seq, &told, cx)?;
     }
-    Runtime::new(settings).follow(&told, &listeners, seq, cx)?;
+    Runtime::new(settings).follow(&told, &listeners, cx)?;
     Ok(Verdict::Record {
         answer: Answer::Accepted(made.id),
     })
+}
+
+/// A child takes nothing as a resume that is stamped before its escalation (VX-RUN-6). Its clock may be ahead of ours,
+/// so what we send it while it waits is stamped no earlier.
+fn not_before(outgoing: &Outgoing, cx: &Cx<'_>) -> Result<Option<Time>, Stop> {
+    let Recipient::Directed(child) = &outgoing.recipient else {
+        return Ok(None);
+    };
+    let view = view_of(outgoing.sender.as_str(), child.as_str(), cx)?;
+    Ok(view.open.iter().map(|open| open.stamp.at).max())
 }
 
 /// The sender's record: it must be hosted here and free to speak.
@@ -98,11 +115,9 @@ fn sending_agent(outgoing: &Outgoing, cx: &Cx<'_>) -> Result<AgentRecord, Stop> 
             .into_refusal("sender")
             .into());
     };
-    let suspended = run_state(cx, participant(sender, Some(&record)))? == RunState::Suspended;
-    if suspended && !outgoing.content.is_exempt() {
-        let fault = Fault::new(Code::SenderSuspended, "the sender is suspended").under("VX-RUN-3");
-        return Err(fault.into_refusal("direction").into());
-    }
+    let state = run_state(cx, participant(sender, Some(&record)))?;
+    may_emit(Emission::Message(&outgoing.content), state)
+        .map_err(|forbidden| Fault::from(forbidden).into_refusal("direction"))?;
     Ok(record)
 }
 

@@ -5,10 +5,16 @@
 mod answers;
 mod contexts;
 mod envelopes;
+mod escalations;
 mod files;
 mod identifiers;
 mod properties;
 mod requests;
+mod resumes;
+mod schema;
+mod signature_help;
 mod signatures;
+mod stage;
+mod standing;
 mod support;
 mod vectors;

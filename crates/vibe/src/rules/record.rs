@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use chancery_core::canonical::write_string;
-use chancery_core::decision::Stop;
+use chancery_core::decision::{Guard, Stop};
 use chancery_core::ids::child_id;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{Origin, ProtocolName, Seq};
+use chancery_core::refusal::Refusal;
 
 use super::admission::merchant_of;
 use super::diff::Cause;
@@ -59,6 +60,7 @@ pub(super) fn accept(
         signature: message.signature.as_deref(),
         principal,
     };
+    check_room(&mut turn, step, payload)?;
     let mut emitted = Vec::new();
     let done = perform(&mut turn, step, payload, &recorded, &mut emitted)?;
     let mut follow_up_error = None;
@@ -69,27 +71,20 @@ pub(super) fn accept(
     }
     turn.session.clock = turn.eval;
     turn.cx.put(key::session(turn.session_id), &turn.session);
-    let mut body = Vec::with_capacity(1_024);
-    body.extend_from_slice(b"{\"emitted\":[");
-    for (index, envelope) in emitted.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(envelope);
+    // Replay answers nobody.
+    if !turn.cx.keeps_agenda() {
+        return Ok(Answer::Accepted {
+            body: Bytes::new(),
+            replayed: false,
+        });
     }
-    body.extend_from_slice(b"],\"follow_up_error\":");
-    match &follow_up_error {
-        Some(refusal) => body.extend_from_slice(&refusal_body(refusal)),
-        None => body.extend_from_slice(b"null"),
-    }
-    body.extend_from_slice(b",\"msg_id\":");
-    write_string(step.msg_id, &mut body);
-    body.extend_from_slice(format!(",\"seq\":{},\"session_id\":", done.seq).as_bytes());
-    write_string(turn.session_id, &mut body);
-    body.extend_from_slice(b",\"state_diff\":");
-    body.extend_from_slice(done.diff.as_deref().unwrap_or(b"null"));
-    body.extend_from_slice(b",\"status\":\"accepted\"}");
-    let body = Bytes::from(body);
+    let body = body(
+        step.msg_id,
+        turn.session_id,
+        &done,
+        &emitted,
+        follow_up_error.as_ref(),
+    );
     if let (true, Some(own)) = (step.action.is_mutation(), step.key) {
         let row = idempotency::row(message, turn.eval, &body);
         turn.cx
@@ -101,6 +96,37 @@ pub(super) fn accept(
     })
 }
 
+/// The body of an acceptance (VC-HTTP-2).
+fn body(
+    msg_id: &str,
+    session_id: &str,
+    done: &Done,
+    emitted: &[Bytes],
+    follow_up_error: Option<&Refusal>,
+) -> Bytes {
+    let mut body = Vec::with_capacity(1_024);
+    body.extend_from_slice(b"{\"emitted\":[");
+    for (index, envelope) in emitted.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(envelope);
+    }
+    body.extend_from_slice(b"],\"follow_up_error\":");
+    match follow_up_error {
+        Some(refusal) => body.extend_from_slice(&refusal_body(refusal)),
+        None => body.extend_from_slice(b"null"),
+    }
+    body.extend_from_slice(b",\"msg_id\":");
+    write_string(msg_id, &mut body);
+    body.extend_from_slice(format!(",\"seq\":{},\"session_id\":", done.seq).as_bytes());
+    write_string(session_id, &mut body);
+    body.extend_from_slice(b",\"state_diff\":");
+    body.extend_from_slice(done.diff.as_deref().unwrap_or(b"null"));
+    body.extend_from_slice(b",\"status\":\"accepted\"}");
+    body.into()
+}
+
 /// Runs an envelope's action and drafts its lines. A refusal comes before any change, but for a derived identifier that is
 /// used: that one is of the whole unit (VC-CLR-9).
 pub(super) fn perform(
@@ -110,7 +136,7 @@ pub(super) fn perform(
     recorded: &Recorded<'_>,
     emitted: &mut Vec<Bytes>,
 ) -> Result<Done, Stop> {
-    let before = (!turn.is_new).then(|| views::session(&turn.session));
+    let before = (!turn.is_new && turn.cx.keeps_agenda()).then(|| views::session(&turn.session));
     let mut effect = act(turn, step, payload)?;
     let children = std::mem::take(&mut effect.children);
     let diff = finish_diff(turn, step, &mut effect, before)?;
@@ -166,6 +192,10 @@ fn finish_diff(
     let Some(diff) = &mut effect.diff else {
         return Ok(None);
     };
+    if !turn.cx.keeps_agenda() {
+        diff.ops.advance_world_hash(turn.cx)?;
+        return Ok(Some(Bytes::new()));
+    }
     let after = views::session(&turn.session);
     if before.as_ref() != Some(&after) {
         diff.ops.note("sessions", turn.session_id, before, after);
@@ -242,7 +272,17 @@ fn remember(turn: &mut Turn<'_, '_>, step: &Step<'_>, effect: &Effect, seq: Seq)
     row
 }
 
-/// Puts an envelope into the inbox of its receiver (VC-ADR-9).
+/// Refuses an envelope whose receiver has no room (CH-LIM-3), before anything changes.
+fn check_room(turn: &mut Turn<'_, '_>, step: &Step<'_>, payload: &Payload) -> Result<(), Stop> {
+    match receiver(turn, step.to, step.to_text, payload)? {
+        Some(name) => turn
+            .cx
+            .guard(Guard::Inbox { name: &name }, || Code::Overloaded.refuse()),
+        None => Ok(()),
+    }
+}
+
+/// Puts an envelope into the inbox of its receiver.
 fn deliver(
     turn: &mut Turn<'_, '_>,
     to: Address,
@@ -250,8 +290,23 @@ fn deliver(
     payload: &Payload,
     seq: Seq,
 ) -> Result<(), Stop> {
+    if turn.cx.keeps_agenda()
+        && let Some(name) = receiver(turn, to, to_text, payload)?
+    {
+        turn.cx.inbox(name, seq);
+    }
+    Ok(())
+}
+
+/// The inbox of a receiver, by session owner or merchant (VC-ADR-9); the world has none.
+fn receiver(
+    turn: &Turn<'_, '_>,
+    to: Address,
+    to_text: &str,
+    payload: &Payload,
+) -> Result<Option<InboxName>, Stop> {
     let owner = match to.side {
-        Side::World => return Ok(()),
+        Side::World => return Ok(None),
         Side::Platform => None,
         Side::Merchant => merchant_of(payload, turn.cx)?,
         Side::Buyer | Side::Consumer => Some(match &turn.session.consumer_id {
@@ -259,8 +314,7 @@ fn deliver(
             None => ["c_", turn.session_id].concat(),
         }),
     };
-    turn.cx.inbox(inbox(to_text, owner.as_deref()), seq);
-    Ok(())
+    Ok(Some(inbox(to_text, owner.as_deref())))
 }
 
 /// The inbox of an address: of a merchant or a consumer where the side has many.
