@@ -12,6 +12,7 @@ use chancery_core::rows::{RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::timer::TIMERS;
 use chancery_store::{Store, StoreError};
+use chancery_vibe::flight::Flights;
 use tokio::task::JoinHandle;
 
 use crate::after::Follow;
@@ -84,6 +85,8 @@ pub struct Node<S: Suite> {
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
     started: Time,
+    /// Keys of vibe requests that wait for their answer (CH-JRN-13).
+    pub(crate) flights: std::sync::Mutex<Flights>,
     running: std::sync::Mutex<Option<Running>>,
 }
 
@@ -154,6 +157,7 @@ impl<S: Suite> Node<S> {
             side_logs,
             soft_limits,
             started,
+            flights: std::sync::Mutex::default(),
             running,
         })
     }

@@ -1,5 +1,9 @@
 //! The node as doors see it: one method a thing that a caller can ask for.
 
+mod vibe;
+
+pub use vibe::{VibeAnswered, vibe_approver, vibe_reader};
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +20,7 @@ use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
 use chancery_value_context::outgoing::Outgoing;
 use chancery_value_context::{Answer, ValueContext, rules};
+use chancery_vibe::Vibe;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -282,7 +287,7 @@ impl Office {
             .ok_or_else(|| StoreError(format!("line {seq} holds no message")))
     }
 
-    fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
+    pub(crate) fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
         match result {
             Ok(_) => metrics::counter!("chancery_answered_total", "protocol" => protocol.as_str())
                 .increment(1),
@@ -312,7 +317,14 @@ fn internal() -> Refusal {
     Fault::new(Code::Internal, "the node could not answer").into_refusal("")
 }
 
-/// The protocol whose inboxes, states and sends a path names, as far as this build has it.
-pub fn served_protocol(name: &str) -> Option<ProtocolName> {
+/// The protocol of that name, if its agents are hosted by name.
+pub fn hosting_protocol(name: &str) -> Option<ProtocolName> {
     (name == ValueContext::NAME.as_str()).then_some(ValueContext::NAME)
+}
+
+/// The protocol of that name, as far as this build has it.
+pub fn served_protocol(name: &str) -> Option<ProtocolName> {
+    [ValueContext::NAME, Vibe::NAME]
+        .into_iter()
+        .find(|served| served.as_str() == name)
 }

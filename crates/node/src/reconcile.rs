@@ -14,7 +14,7 @@ use chancery_value_context::world::World;
 use chancery_vibe::Vibe;
 
 use crate::office::Office;
-use crate::suite::AllSettings;
+use crate::suite::{AllSettings, WORLD_DIGEST};
 
 /// Why the record could not be brought in line with the files.
 #[derive(Debug, thiserror::Error)]
@@ -46,9 +46,16 @@ impl Office {
         if let Some(world) = &settings.vibe.world {
             let value = json(serde_json::to_value(&settings.vibe))?;
             protocols.insert(Vibe::NAME.as_str().to_owned(), value);
-            digests.insert("vibe-world".to_owned(), world.clone());
+            digests.insert(WORLD_DIGEST.to_owned(), world.clone());
             let permissions = chancery_vibe::partition::TABLE.digest();
             digests.insert("vibe-permissions".to_owned(), permissions.hex());
+        }
+        let vibe = Vibe::NAME.as_str();
+        if !protocols.contains_key(vibe) && self.row::<serde_json::Value>(&config_key(vibe))?.is_some()
+        {
+            // A world that was served and is configured no more (CH-CFG-4).
+            let value = json(serde_json::to_value(&settings.vibe))?;
+            protocols.insert(vibe.to_owned(), value);
         }
         let mut same = self.row(&digests_key())?.as_ref() == Some(&digests);
         for (name, value) in &protocols {

@@ -27,6 +27,7 @@ mod state;
 mod table;
 mod tls;
 mod value_context;
+mod vibe;
 
 pub use access::{Need, Rule, is_scope};
 pub use door::{Reload, Reloaded};

@@ -7,14 +7,16 @@ use axum::Router;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::routing::{MethodFilter, MethodRouter};
 use chancery_value_context::code::Code;
+use chancery_vibe::code::Code as VibeCode;
 use http::{Method, StatusCode};
 
-use super::access::{Access, Rule, authorize};
+use super::access::{Access, Rule, authorize, principal};
 use super::door::{Call, HttpDoor, busy, not_found};
 use super::guard::is_at_home;
 use super::reply::{Reply, problem, with_allow};
 use super::table::{Route, routes};
 use super::value_context::{at_the_door, rejected};
+use super::vibe;
 
 /// The router of all paths.
 pub(crate) fn router(door: &Arc<HttpDoor>) -> Router {
@@ -90,6 +92,7 @@ async fn admitted(door: &HttpDoor, route: &Route, request: Request) -> Result<Ca
     };
     let access = match route.rule {
         Rule::Public | Rule::Signed(_) => Access::Free,
+        Rule::Principal(_) => principal(door, &parts.headers).await?,
         Rule::DevOnly if door.is_dev() => Access::Free,
         Rule::DevOnly => return Err(not_found()),
         Rule::Token(need) => {
@@ -115,27 +118,35 @@ fn entered(door: &HttpDoor, request: Request) -> Result<Request, Reply> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     ValueContext,
+    Vibe,
     Problem,
 }
 
-/// Where value-context answers.
-const VALUE_CONTEXT_PATHS: [&str; 3] = ["/.well-known/vcp", "/send/value-context", "/vcp/ws"];
+/// Where each protocol answers; the first that fits.
+const PROTOCOL_PATHS: [(Shape, &str); 7] = [
+    (Shape::ValueContext, "/.well-known/vcp"),
+    (Shape::ValueContext, "/send/value-context"),
+    (Shape::ValueContext, "/vcp/ws"),
+    (Shape::Vibe, "/vcp"),
+    (Shape::Vibe, "/send/vibe"),
+    (Shape::Vibe, "/inbox/vibe"),
+    (Shape::Vibe, "/state/vibe"),
+];
 
 pub(crate) fn shape(path: &str) -> Shape {
-    let is_below = |root: &&str| {
-        path.strip_prefix(*root)
+    let is_below = |root: &str| {
+        path.strip_prefix(root)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    match VALUE_CONTEXT_PATHS.iter().any(is_below) {
-        true => Shape::ValueContext,
-        false => Shape::Problem,
-    }
+    let found = PROTOCOL_PATHS.iter().find(|(_, root)| is_below(root));
+    found.map_or(Shape::Problem, |(shape, _)| *shape)
 }
 
 impl Shape {
     fn not_found(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::NotFound, "there is nothing at this path"),
+            Self::Vibe => vibe::answers::not_found(),
             Self::Problem => not_found(),
         }
     }
@@ -143,6 +154,7 @@ impl Shape {
     fn method_not_allowed(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::MethodNotAllowed, "this path has other methods"),
+            Self::Vibe => vibe::answers::refused(&VibeCode::MethodNotAllowed.refuse()),
             Self::Problem => problem(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "this path has other methods",
@@ -153,6 +165,9 @@ impl Shape {
     pub(crate) fn stopping(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::Overloaded, "the node is shutting down"),
+            Self::Vibe => {
+                vibe::answers::saying(VibeCode::AuditUnavailable, "the node is shutting down")
+            }
             Self::Problem => busy(),
         }
     }
@@ -162,6 +177,7 @@ impl Shape {
             "in dev a request names this machine as its host and comes from no other page";
         match self {
             Self::ValueContext => refused(Code::NotAuthorized, message),
+            Self::Vibe => vibe::answers::saying(VibeCode::SenderNotAuthorized, message),
             Self::Problem => problem(StatusCode::FORBIDDEN, message),
         }
     }
