@@ -1,4 +1,5 @@
 //! The protocol from outside: vectors, own transcripts, replay, permissions, money, world.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod ap2;
 mod vectors;
