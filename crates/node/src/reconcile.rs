@@ -51,7 +51,8 @@ impl Office {
             digests.insert("vibe-permissions".to_owned(), permissions.hex());
         }
         let vibe = Vibe::NAME.as_str();
-        if !protocols.contains_key(vibe) && self.row::<serde_json::Value>(&config_key(vibe))?.is_some()
+        if !protocols.contains_key(vibe)
+            && self.row::<serde_json::Value>(&config_key(vibe))?.is_some()
         {
             // A world that was served and is configured no more (CH-CFG-4).
             let value = json(serde_json::to_value(&settings.vibe))?;

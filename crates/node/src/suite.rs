@@ -30,6 +30,9 @@ pub struct Chancery {
 /// The name under which a configuration line holds the digest of the world seed (CH-JRN-12).
 pub const WORLD_DIGEST: &str = "vibe-world";
 
+/// What a missing world seed is told with.
+pub const SEED_NEEDED: &str = "the world seed with the SHA-256";
+
 /// The row that says which world was planted.
 fn planted_key() -> RowKey {
     RowKey::text("vibe-seed", &[])
@@ -131,11 +134,7 @@ impl Chancery {
         let seed = self.seed.as_ref();
         let seed = seed
             .filter(|seed| seed.digest.hex() == *digest)
-            .ok_or_else(|| {
-                RowsDamaged(format!(
-                    "the world seed with the SHA-256 {digest} is needed and not here"
-                ))
-            })?;
+            .ok_or_else(|| RowsDamaged(format!("{SEED_NEEDED} {digest} is needed and not here")))?;
         for (key, bytes) in seed.rows().iter() {
             cx.put_bytes(key.clone(), bytes.clone());
         }

@@ -44,11 +44,7 @@ impl Office {
         let mut random = [0; 38];
         getrandom::fill(&mut random).map_err(|_| failed("the secure generator does not answer"))?;
         record.id = chancery_core::digest::hex::encode(&random[..6]);
-        let token = format!(
-            "{PREFIX}{}.{}",
-            record.id,
-            base64::encode_url(&random[6..])
-        );
+        let token = format!("{PREFIX}{}.{}", record.id, base64::encode_url(&random[6..]));
         record.scopes.sort_unstable();
         record.scopes.dedup();
         self.adopt_token(record.clone(), Sha256Digest::of(token.as_bytes()))
@@ -62,18 +58,18 @@ impl Office {
         record: TokenRecord,
         hash: Sha256Digest,
     ) -> Result<(), Refusal> {
-        let by_hash = (
-            id_key(&hash),
-            Some(Bytes::copy_from_slice(record.id.as_bytes())),
-        );
-        let hash = (
-            hash_key(&record.id),
-            Some(Bytes::copy_from_slice(&hash.0)),
-        );
+        let id = record.id.clone();
         self.act(Act::Token(record)).await?;
+        self.keep_token_hash(&id, hash)
+    }
+
+    /// Keeps the hash of a token on record, in place of the one it had.
+    pub fn keep_token_hash(&self, id: &str, hash: Sha256Digest) -> Result<(), Refusal> {
+        let by_hash = (id_key(&hash), Some(Bytes::copy_from_slice(id.as_bytes())));
+        let by_id = (hash_key(id), Some(Bytes::copy_from_slice(&hash.0)));
         let store = self.gate().store();
         store
-            .ops_put(&[hash, by_hash], true)
+            .ops_put(&[by_id, by_hash], true)
             .map_err(|_| failed("the token's hash cannot be kept"))
     }
 

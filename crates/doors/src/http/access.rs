@@ -112,11 +112,9 @@ pub(crate) async fn principal(door: &HttpDoor, headers: &HeaderMap) -> Result<Ac
     }
     match bearer_token(door, headers).await {
         Ok(Bearer::InForce(record)) => Ok(Access::Token(record)),
-        Ok(Bearer::Missing | Bearer::Unknown) => {
-            Err(vibe::answers::refused(&vibe::answers::at_the_door(
-                chancery_vibe::code::Code::Unauthenticated,
-            )))
-        }
+        Ok(Bearer::Missing | Bearer::Unknown) => Err(vibe::answers::refused(
+            &vibe::answers::at_the_door(chancery_vibe::code::Code::Unauthenticated),
+        )),
         Err(reply) => Err(vibe::answers::failed(&reply)),
     }
 }

@@ -165,9 +165,10 @@ pub(crate) fn entries(
     let mut entries = Vec::new();
     let mut bytes = 0;
     while entries.len() < limit {
-        let portion = office
-            .inboxes()
-            .read(&wanted.name, after, PORTION.min(limit - entries.len()))?;
+        let portion =
+            office
+                .inboxes()
+                .read(&wanted.name, after, PORTION.min(limit - entries.len()))?;
         let Some(last) = portion.last() else { break };
         after = last.seq;
         for entry in portion {

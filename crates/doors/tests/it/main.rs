@@ -11,3 +11,7 @@ mod request_vectors;
 mod sending;
 mod serving;
 mod support;
+mod vibe_http;
+mod vibe_races;
+mod vibe_support;
+mod vibe_vectors;

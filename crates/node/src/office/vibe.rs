@@ -169,7 +169,9 @@ impl Office {
         }
         // What was read is an object: its brace is the first byte that is no blank. Numbers stay as they are written.
         let open = body.iter().position(|byte| *byte == b'{').unwrap_or(0) + 1;
-        Ok([&body[..open], added.as_bytes(), &body[open..]].concat().into())
+        Ok([&body[..open], added.as_bytes(), &body[open..]]
+            .concat()
+            .into())
     }
 
     /// An identifier for an envelope; with a seed it follows from the journal's head and the number of requests.
@@ -273,7 +275,11 @@ pub fn vibe_reader(token: Option<&TokenRecord>) -> Reader {
     let Some(token) = token else {
         return Reader::Psp;
     };
-    if token.scopes.iter().any(|scope| scope == "read:log" || scope == "admin") {
+    if token
+        .scopes
+        .iter()
+        .any(|scope| scope == "read:log" || scope == "admin")
+    {
         return Reader::Psp;
     }
     Reader::of_principal(
@@ -295,7 +301,10 @@ pub fn vibe_approver(token: Option<&TokenRecord>) -> Reader {
 fn may_hear(token: Option<&TokenRecord>, address: &str) -> bool {
     token.is_none_or(|token| {
         token.addresses.iter().any(|entry| covers(entry, address))
-            || token.scopes.iter().any(|scope| scope == "read:log" || scope == "admin")
+            || token
+                .scopes
+                .iter()
+                .any(|scope| scope == "read:log" || scope == "admin")
     })
 }
 

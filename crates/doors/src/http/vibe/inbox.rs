@@ -75,7 +75,9 @@ pub(crate) async fn acknowledge(door: Arc<HttpDoor>, call: Call) -> Reply {
     let token = token_of(&call.access).cloned();
     let wanted = async {
         let query = Query::of(&call.parts)?;
-        Named::of(address, &query).wanted(&door, token.as_ref()).await
+        Named::of(address, &query)
+            .wanted(&door, token.as_ref())
+            .await
     };
     let wanted = match wanted.await {
         Ok(Some(wanted)) => wanted,

@@ -5,8 +5,8 @@
 
 pub(super) mod answers;
 pub(super) mod inbox;
-pub(super) mod receive;
 pub(super) mod reads;
+pub(super) mod receive;
 
 use chancery_core::admin::TokenRecord;
 

@@ -81,7 +81,10 @@ async fn read(
 fn is_json(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let essence = match (types.next(), types.next()) {
-        (Some(value), None) => value.to_str().ok().and_then(|value| value.split(';').next()),
+        (Some(value), None) => value
+            .to_str()
+            .ok()
+            .and_then(|value| value.split(';').next()),
         _ => None,
     };
     let is_plain = headers
