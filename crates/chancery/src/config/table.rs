@@ -268,10 +268,52 @@ pub const KEYS: &[Key] = &[
         "\"\"",
         "message types that are refused as type_disabled, separated by commas",
     ),
+    key(
+        "vibe.world",
+        Kind::Path,
+        "\"\"",
+        "world seed: merchants, catalog, stock, accounts, such as world.json; empty: not served",
+    ),
+    key(
+        "vibe.platform",
+        Kind::Text,
+        "\"auto\"",
+        "\"auto\": the node ranks, verifies, certifies, authorizes and refunds; \"manual\": principals do",
+    ),
+    key(
+        "vibe.clock",
+        Kind::Text,
+        "\"envelope\"",
+        "what decides expiry: \"envelope\" (the sender's ts) or \"wall\"; a fixed clock overrides both",
+    ),
+    key(
+        "vibe.signed",
+        Kind::Switch,
+        "false",
+        "envelopes are signed with keys that the world seed pins; needs clock = \"wall\"",
+    ),
+    key(
+        "vibe.tokens",
+        Kind::Path,
+        "\"\"",
+        "bearer tokens by their SHA-256, such as tokens.toml; empty: only those that chancery token made",
+    ),
+    key(
+        "vibe.strict_uuid",
+        Kind::Switch,
+        "false",
+        "msg_id and session_id have to be UUID v4",
+    ),
+    key(
+        "vibe.idempotency_retention_s",
+        Kind::Integer { min: 86400 },
+        "86400",
+        "seconds for which an idempotency key stays bound; at least 86400",
+    ),
 ];
 
 /// Sections of protocols that this build does not serve.
-pub const SECTIONS_TO_COME: [&str; 3] = ["vibe", "vacant", "agh"];
+pub const SECTIONS_TO_COME: [&str; 2] = ["vacant", "agh"];
 
 /// The key of a name.
 pub fn find(name: &str) -> Option<&'static Key> {

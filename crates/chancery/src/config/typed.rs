@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use chancery_core::time::{Time, parse_value_context};
 use chancery_value_context::message::Kind as MessageKind;
+use chancery_vibe::settings::{Clock as VibeClock, Platform, Settings as VibeRules};
 
 use super::settings::{Setting, Settings, Value};
 use crate::exit::Failure;
@@ -87,6 +88,17 @@ pub struct ValueContext {
     pub disabled_types: Vec<MessageKind>,
 }
 
+/// The section of vibe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vibe {
+    /// The world seed (VC-WLD-1); without one the protocol is not served.
+    pub world: Option<PathBuf>,
+    /// Tokens that were made elsewhere.
+    pub tokens: Option<PathBuf>,
+    /// What the rules go by, but for what the seed says.
+    pub rules: VibeRules,
+}
+
 /// The configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -120,6 +132,8 @@ pub struct Config {
     pub limits: Limits,
     /// value-context.
     pub value_context: ValueContext,
+    /// vibe.
+    pub vibe: Vibe,
 }
 
 impl Config {
@@ -142,6 +156,7 @@ impl Config {
             inbox_depth: of.integer("inbox_depth"),
             limits: of.limits(),
             value_context: of.value_context()?,
+            vibe: of.vibe()?,
         })
     }
 }
@@ -214,6 +229,39 @@ impl Typed<'_> {
             pause_on_critical: self.switch("value_context.pause_on_critical"),
             accept_vcp_2_0: self.switch("value_context.accept_vcp_2_0"),
             disabled_types: self.kinds("value_context.disabled_types")?,
+        })
+    }
+
+    fn vibe(&self) -> Result<Vibe, Failure> {
+        let clock = self.0.get("vibe.clock");
+        let platform = self.0.get("vibe.platform");
+        let is_fixed = text(self.0.get("clock")).starts_with("fixed:");
+        let rules = VibeRules {
+            platform: match text(platform) {
+                "auto" => Platform::Auto,
+                "manual" => Platform::Manual,
+                _ => return Err(wrong(platform, "\"auto\" or \"manual\"")),
+            },
+            clock: match text(clock) {
+                // A fixed clock of the node overrides both.
+                "envelope" if !is_fixed => VibeClock::Envelope,
+                "envelope" | "wall" => VibeClock::Wall,
+                _ => return Err(wrong(clock, "\"envelope\" or \"wall\"")),
+            },
+            signed: self.switch("vibe.signed"),
+            strict_uuid: self.switch("vibe.strict_uuid"),
+            idempotency_retention_s: self.integer("vibe.idempotency_retention_s"),
+            ..VibeRules::default()
+        };
+        rules.check().map_err(|fault| {
+            let setting = self.0.get("vibe.signed");
+            Failure::usage(format!("{}: {fault}", setting.place()))
+                .next("set vibe.clock = \"wall\", or vibe.signed = false")
+        })?;
+        Ok(Vibe {
+            world: self.path("vibe.world"),
+            tokens: self.path("vibe.tokens"),
+            rules,
         })
     }
 

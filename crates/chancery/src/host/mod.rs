@@ -4,6 +4,8 @@ mod files;
 mod opened;
 mod start_line;
 mod tokens;
+mod vibe_tokens;
+mod world_seed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +24,10 @@ use crate::config::{self, Config};
 use crate::exit::Failure;
 use files::WorldFile;
 use opened::Opened;
+use world_seed::WorldSeed;
 
 pub(crate) use start_line::StartLine;
+pub(crate) use world_seed::{kept_in as seed_kept_in, read as read_seed};
 
 /// A node that is served.
 pub(crate) struct Host {
@@ -43,16 +47,20 @@ impl Host {
             .as_deref()
             .map(|path| WorldFile::read(path, config.dev))
             .transpose()?;
-        let opened = Opened::open(config)?;
+        let seed = WorldSeed::of(config)?;
+        let opened = Opened::open(config, &seed.suite())?;
+        seed.keep(config)?;
         let carrier = Arc::new(carrier(world.as_ref())?);
         let office = Arc::new(start_node(
             config,
             &opened,
+            seed.suite(),
             world.as_mut(),
             Arc::clone(&carrier),
         )?);
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
+        vibe_tokens::adopt(&office, config).await?;
         let reload = reload(Arc::clone(&office), config.clone(), carrier);
         let server = open_door(Arc::clone(&office), config, reload)?;
         opened.tell_address(&server.listening().address.to_string());
@@ -83,12 +91,13 @@ impl Host {
 fn start_node(
     config: &Config,
     opened: &Opened,
+    suite: Chancery,
     world: Option<&mut WorldFile>,
     carrier: Arc<HttpCarrier>,
 ) -> Result<Office, Failure> {
     let limits = &config.limits;
     let options = Options {
-        suite: Arc::new(Chancery::default()),
+        suite: Arc::new(suite),
         store: opened.store(),
         vault: files::vault(world)?,
         clock: match config.clock {
@@ -129,9 +138,14 @@ async fn bring_in_line(
     config: &Config,
     world: Option<&WorldFile>,
 ) -> Result<usize, Failure> {
+    let vibe = config.vibe.rules.clone();
+    let seed = office.gate().suite().seed();
     let settings = AllSettings {
         value_context: rule_settings(config),
-        ..AllSettings::default()
+        vibe: match (seed, &config.vibe.world) {
+            (Some(seed), Some(_)) => seed.in_settings(vibe),
+            _ => vibe,
+        },
     };
     let mut written = usize::from(
         office
@@ -181,13 +195,17 @@ fn carrier(world: Option<&WorldFile>) -> Result<HttpCarrier, Failure> {
     HttpCarrier::new(addresses).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Reads the files again: keys, agents, addresses. A broken file leaves everything as it was (VX-KEY-7).
+/// Reads the files again: keys, agents, addresses, tokens. A broken file leaves everything as it was (VX-KEY-7).
 fn reload(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>) -> Reload {
     Arc::new(move || {
         let (office, config, carrier) = (Arc::clone(&office), config.clone(), Arc::clone(&carrier));
         Box::pin(async move {
+            let adopted = match vibe_tokens::adopt(&office, &config).await {
+                Ok(adopted) => adopted,
+                Err(failure) => return Reloaded::Refused(failure.what),
+            };
             let Some(path) = config.value_context.world.clone() else {
-                return Reloaded::Changed(0);
+                return Reloaded::Changed(adopted);
             };
             let world = match WorldFile::read(&path, config.dev) {
                 Ok(world) => world,
@@ -196,7 +214,7 @@ fn reload(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>) -> Rel
             match bring_in_line(&office, &config, Some(&world)).await {
                 Ok(written) => {
                     carrier.set_addresses(world.addresses());
-                    Reloaded::Changed(written)
+                    Reloaded::Changed(adopted + written)
                 }
                 Err(failure) => Reloaded::Refused(failure.what),
             }

@@ -45,10 +45,12 @@ impl<R> Checked<R> {
 }
 
 /// The rules to check with, and the protocols that they are of.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Rules<'r, S> {
     /// The rules.
     pub suite: &'r S,
+    /// Keys that stand before the first line: those that a world seed pins.
+    pub keys: Keyring,
     /// Whether they are of a protocol.
     pub serves: fn(ProtocolName) -> bool,
 }
@@ -64,7 +66,7 @@ pub fn verify<S: Suite + Clone>(
     expected: Option<Head>,
     progress: &mut Progress,
 ) -> Result<Verified, Failure> {
-    let verifier = Verifier::new(rules.suite.clone());
+    let verifier = Verifier::with_keys(rules.suite.clone(), rules.keys);
     let mut taker = Counting::of(verifier, rules.serves, progress);
     let unended = taker.run(rules.suite, lines)?;
     Ok(taker.checked(unended, |verifier| verifier.finish(expected)))
@@ -79,11 +81,29 @@ pub fn replay<S: Suite + Clone>(
     lines: Lines,
     progress: &mut Progress,
 ) -> Result<Checked<ReplayReport>, Failure> {
+    Ok(replay_to_rows(rules, lines, progress)?.0)
+}
+
+/// The same, with the state that the log leaves.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn replay_to_rows<S: Suite + Clone>(
+    rules: Rules<'_, S>,
+    lines: Lines,
+    progress: &mut Progress,
+) -> Result<(Checked<ReplayReport>, MapRows), Failure> {
     let replayer = Replayer::new(rules.suite.clone(), MapRows::default())
         .map_err(|damage| Failure::damaged(damage.to_string()))?;
     let mut taker = Counting::of(replayer, rules.serves, progress);
     let unended = taker.run(rules.suite, lines)?;
-    Ok(taker.checked(unended, |replayer| replayer.finish().0))
+    let mut rows = MapRows::default();
+    let checked = taker.checked(unended, |replayer| {
+        let (report, left) = replayer.finish();
+        rows = left;
+        report
+    });
+    Ok((checked, rows))
 }
 
 /// What checks lines in order.

@@ -7,7 +7,7 @@ use chancery_node::Clock;
 use serde_json::{Value, json};
 
 use super::stage::{HALLWAY, KITCHEN, LIVING_ROOM, Stage};
-use super::{Playbill, Shown, Step};
+use super::{Playbill, Shown, Step, deal};
 use crate::client::{Answered, NodeClient};
 use crate::commands::send::{MESSAGES, signed};
 use crate::exit::{Failed, Failure};
@@ -69,7 +69,9 @@ async fn act(stage: &Stage, host: &Host, playbill: &mut Playbill<'_>) -> Result<
     playbill.show(
         "the kitchen broadcasts: one line, a copy for each who knows it",
         step,
-    )
+    )?;
+    playbill.title("vibe: an agent buys a keyboard for a person")?;
+    deal::act(&scene.node, playbill).await
 }
 
 fn envelope(sender: &str, to: &str, context: &str, key: &SigningKey) -> Result<Bytes, Failure> {
