@@ -99,7 +99,7 @@ impl Office {
 
     async fn send(&self, body: &[u8], idempotency: Option<String>) -> Result<Sent, Refusal> {
         let settings = self.gate().settings();
-        let permit = self.gate().permit().map_err(|_| overloaded(""))?;
+        let permit = self.gate().permit();
         let settings = &settings.value_context;
         let mut outgoing =
             Outgoing::decode(body, settings.max_bytes, &settings.disabled_types, false)
@@ -112,6 +112,13 @@ impl Office {
             idempotency,
             content: outgoing,
         };
+        let permit = match permit {
+            Err(_) if self.gate().suite().value_context().urgent(&input) => {
+                self.gate().urgent_permit()
+            }
+            permit => permit,
+        };
+        let permit = permit.map_err(|_| overloaded(""))?;
         let received = self.gate().clock().now();
         let submitted = self
             .gate()
@@ -175,25 +182,40 @@ impl Office {
         else {
             return Ok(None);
         };
+        let participant = record.agent.as_deref().unwrap_or(agent);
+        let mut open = self.open_escalations(participant, agent)?;
         let mut children = serde_json::Map::new();
         for child in &record.children {
-            children.insert(child.clone(), json!(self.run_state(child)?));
+            let view: Option<rules::ChildView> = self.row(&rules::child_key(agent, child))?;
+            let view = view.unwrap_or_default();
+            let state = rules::stricter(view.state, self.run_state(child)?);
+            children.insert(child.clone(), json!(state));
+            open.extend(view.open.iter().map(|open| open.stamp.id.to_string()));
         }
+        let context: Option<String> = self.row(&rules::own_context_key(agent))?;
         let rows = self.scan(&rules::constraints_prefix(agent))?;
         let constraints: Vec<_> = rules::effective(&record, &rows)
             .map_err(|damage| StoreError(damage.to_string()))?
             .iter()
             .map(|(kind, effective)| json!({"type": kind, "value": effective.to_json()}))
             .collect();
-        let participant = record.agent.as_deref().unwrap_or(agent);
         Ok(Some(json!({
             "run_state": self.run_state(participant)?,
             "children": children,
             "constraints": constraints,
-            "context": record.context,
-            "open_escalations": [],
+            "context": context.or(record.context),
+            "open_escalations": open,
             "announcements": self.announcements(agent)?,
         })))
+    }
+
+    /// The escalations of an agent that hold it or wait for their acknowledgement.
+    fn open_escalations(&self, participant: &str, agent: &str) -> Result<Vec<String>, StoreError> {
+        let rows = self.scan(&rules::open_prefix(participant, agent))?;
+        let ids = rows
+            .iter()
+            .filter_map(|(key, _)| String::from_utf8(key.parts().pop()?).ok());
+        Ok(ids.collect())
     }
 
     /// The constitutions that others announced to an agent.

@@ -74,19 +74,7 @@ impl Office {
 
     /// Writes the keys and agents of a world file that differ from the record, in sorted order. Gives their number.
     pub async fn reconcile_world(&self, world: &World) -> Result<usize, ReconcileError> {
-        let mut written = 0;
-        let mut keys: Vec<&KeyRecord> = world.keys.iter().collect();
-        keys.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
-        for key in keys {
-            let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
-            if on_record.as_ref() != Some(key) {
-                self.record(Act::Key(key.clone()), || {
-                    format!("key {} of {}", key.id, key.owner)
-                })
-                .await?;
-                written += 1;
-            }
-        }
+        let mut written = self.reconcile_keys(&world.keys).await?;
         let agents: BTreeMap<&str, AgentRecord> = world
             .agents
             .iter()
@@ -109,6 +97,25 @@ impl Office {
                     run_state: None,
                 };
                 self.record(act, || format!("agent {id}")).await?;
+                written += 1;
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes the keys that differ from the record, in sorted order: of a world file, or those that a vibe seed pins. Gives
+    /// their number.
+    pub async fn reconcile_keys(&self, keys: &[KeyRecord]) -> Result<usize, ReconcileError> {
+        let mut written = 0;
+        let mut keys: Vec<&KeyRecord> = keys.iter().collect();
+        keys.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
+        for key in keys {
+            let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
+            if on_record.as_ref() != Some(key) {
+                self.record(Act::Key(key.clone()), || {
+                    format!("key {} of {}", key.id, key.owner)
+                })
+                .await?;
                 written += 1;
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chancery_core::admin::{self, Act, Config};
 use chancery_core::decision::{Cx, Stop, Verdict};
+use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
 use chancery_core::line::{Damage, Line, ProtocolName, Seq};
 use chancery_core::protocol::{Failure, Input, Protocol, SignatureCheck, Suite};
@@ -40,10 +41,6 @@ fn planted_key() -> RowKey {
 
 /// An input of any of the protocols, or of the administration.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "almost every input is the large one"
-)]
 pub enum AnyInput {
     /// An act of administration.
     Act(Act),
@@ -73,7 +70,7 @@ pub struct AllSettings {
     pub vibe: VibeSettings,
 }
 
-const WINDOWS: &[WindowName] = &[rules::SEEN, rules::SENT];
+const WINDOWS: &[WindowName] = &rules::WINDOWS;
 
 impl Chancery {
     /// The suite over a world of vibe.
@@ -243,6 +240,17 @@ impl Suite for Chancery {
                     about,
                     code,
                 } => Ok(self.failed(protocol, of, about, code)),
+                Act::Timer { protocol, timer } => {
+                    let name = TimerName {
+                        protocol,
+                        name: String::new(),
+                    };
+                    self.timer(&name, timer.to_string().as_bytes())
+                        .map_err(|damage| Damage {
+                            seq: line.seq,
+                            reason: damage.to_string(),
+                        })
+                }
                 act => Ok(AnyInput::Act(act)),
             },
             ProtocolName::ValueContext => Ok(AnyInput::ValueContext(
@@ -263,10 +271,15 @@ impl Suite for Chancery {
         }
     }
 
-    fn check_and_reread(&self, line: &Line, keys: &Keyring) -> (SignatureCheck, Option<AnyInput>) {
+    fn check_and_reread(
+        &self,
+        line: &Line,
+        envelope: Option<&Value<'_>>,
+        keys: &Keyring,
+    ) -> (SignatureCheck, Option<AnyInput>) {
         match line.protocol {
             ProtocolName::ValueContext => {
-                let (check, input) = self.value_context.check_and_reread(line, keys);
+                let (check, input) = self.value_context.check_and_reread(line, envelope, keys);
                 (check, input.map(AnyInput::ValueContext))
             }
             ProtocolName::Vibe => (self.vibe.check_signature(line, keys), None),
@@ -293,12 +306,21 @@ impl Suite for Chancery {
         }
     }
 
-    fn timer(&self, name: &TimerName, _: &[u8]) -> Result<AnyInput, RowsDamaged> {
-        Err(RowsDamaged(format!(
-            "no rules of {} have a timer {}",
-            name.protocol.as_str(),
-            name.name
-        )))
+    fn timer(&self, name: &TimerName, row: &[u8]) -> Result<AnyInput, RowsDamaged> {
+        let unknown = || {
+            RowsDamaged(format!(
+                "no rules of {} have a timer {}",
+                name.protocol.as_str(),
+                name.name
+            ))
+        };
+        match name.protocol {
+            ProtocolName::ValueContext => {
+                let timer = serde_json::from_slice(row).map_err(|_| unknown())?;
+                Ok(AnyInput::ValueContext(Input::Timer(timer)))
+            }
+            _ => Err(unknown()),
+        }
     }
 
     fn failed(&self, protocol: ProtocolName, of: Seq, about: String, why: Failure) -> AnyInput {

@@ -14,6 +14,7 @@
 pub mod agent;
 pub mod agent_id;
 pub mod answer;
+pub mod attempts;
 pub mod code;
 pub mod conformance;
 pub mod constraints;

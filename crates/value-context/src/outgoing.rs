@@ -26,6 +26,8 @@ pub struct Outgoing {
     pub content: Payload,
     /// Whether this node holds the sender's key and signs (CH-JRN-10).
     pub signed: bool,
+    /// Whether it is the first share on a connection, which resumes nobody (VX-WS-5).
+    pub greeting: bool,
 }
 
 impl Outgoing {
@@ -76,6 +78,7 @@ impl Outgoing {
             payload,
             content,
             signed,
+            greeting: false,
         })
     }
 
@@ -101,6 +104,7 @@ impl Outgoing {
             payload,
             content,
             signed: member("signature").is_some(),
+            greeting: false,
         })
     }
 }

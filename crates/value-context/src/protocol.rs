@@ -14,7 +14,7 @@ use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::code::Fault;
-use crate::message::{Accept, MAX_MAX_BYTES, Message, decode_accepting, read_json};
+use crate::message::{Accept, MAX_MAX_BYTES, Message, decode_accepting, decode_plain, read_json};
 use crate::message_id::MessageId;
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
@@ -46,7 +46,7 @@ impl Protocol for ValueContext {
     const NAME: ProtocolName = ProtocolName::ValueContext;
     type Message = Message;
     type Outgoing = Outgoing;
-    type Timer = Never;
+    type Timer = rules::Timer;
     type Act = Never;
     type Settings = Settings;
     type Answer = Answer;
@@ -83,8 +83,13 @@ impl Protocol for ValueContext {
         }
     }
 
-    fn urgent(&self, _: &Input<Self>) -> bool {
-        false
+    fn urgent(&self, input: &Input<Self>) -> bool {
+        match input {
+            Input::Envelope(authentic) => authentic.message.payload.is_exempt(),
+            Input::Outgoing { content, .. } => content.content.is_exempt(),
+            Input::Timer(_) => true,
+            _ => false,
+        }
     }
 
     fn wants(&self, input: &Input<Self>, wants: &mut Vec<RowKey>) {
@@ -104,11 +109,11 @@ impl Protocol for ValueContext {
                 content,
                 ..
             } => rules::send(content, idempotency.as_deref(), settings, cx),
-            Input::Failed { of, about, why } => Ok(rules::note_failure(*of, about, *why, cx)),
+            Input::Failed { of, about, why } => rules::failed(*of, about, *why, settings, cx),
             Input::Reply { .. } => {
                 Err(Fault::not_here("answers travel as messages of their own").into())
             }
-            Input::Timer(never) => match *never {},
+            Input::Timer(timer) => rules::due(timer, settings, cx),
             Input::Act(never) => match *never {},
         }
     }
@@ -129,8 +134,9 @@ impl Protocol for ValueContext {
             reason,
         };
         if line.origin == Origin::Agent {
-            let content =
+            let mut content =
                 Outgoing::of_envelope(&line.envelope).map_err(|fault| damage(fault.to_string()))?;
+            content.greeting = is_greeting(line);
             let agent = content.sender.as_str().to_owned();
             let idempotency = line.meta_text("idempotency");
             return Ok(Input::Outgoing {
@@ -146,15 +152,23 @@ impl Protocol for ValueContext {
     }
 
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
-        self.check_and_reread(line, keys).0
+        self.check_and_reread(line, None, keys).0
     }
 
     fn check_and_reread(
         &self,
         line: &Line,
+        envelope: Option<&Value<'_>>,
         keys: &Keyring,
     ) -> (SignatureCheck, Option<Input<Self>>) {
-        let message = match decode_accepting(line.received().clone(), Accept::RECORDED) {
+        let read = envelope
+            .filter(|_| line.raw.is_none())
+            .and_then(|envelope| decode_plain(envelope, &line.envelope, Accept::RECORDED));
+        let decoded = match read {
+            Some(message) => Ok(message),
+            None => decode_accepting(line.received().clone(), Accept::RECORDED),
+        };
+        let message = match decoded {
             Ok(message) => message,
             Err(fault) => return (SignatureCheck::Invalid(fault.to_string()), None),
         };
@@ -185,12 +199,22 @@ impl Protocol for ValueContext {
     }
 }
 
+/// Whether a line is the first share on a connection.
+fn is_greeting(line: &Line) -> bool {
+    line.meta_text("via").is_some_and(|via| via == "greeting")
+}
+
 /// A message with the proof that its line names.
 fn as_recorded(message: Message, line: &Line) -> Authentic<Message> {
     let (proof, door) = match line.meta_text("key") {
         Some(id) => {
             let form = line.meta_text("form").map(|_| Form::Legacy.as_str());
-            (Proof::Key { id, form }, Door::Http)
+            let door = if is_greeting(line) {
+                Door::WebSocket { greeting: true }
+            } else {
+                Door::Http
+            };
+            (Proof::Key { id, form }, door)
         }
         None => (Proof::InProcess, Door::InProcess),
     };

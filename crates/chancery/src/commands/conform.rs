@@ -17,6 +17,8 @@ use crate::terminal::Terminal;
 const MAX_DEPTH: usize = 16;
 /// The file that other files of its folder speak of.
 const WORLD: &str = "world.json";
+/// The file of messages that the specification prints.
+const EXAMPLES: &str = "examples.json";
 
 /// What `conform` is asked.
 #[derive(Debug, clap::Args)]
@@ -213,11 +215,19 @@ impl VectorFile {
         }
     }
 
-    /// Data of other files' cases, which has none of its own: the world that `requests` is about.
+    /// Data of other files' cases, which has none of its own: the world that `requests` is about, and the examples of
+    /// the specification, as far as they are what they say.
     fn is_companion(&self) -> bool {
-        self.suite.is_none()
-            && self.path.file_name().is_some_and(|name| name == WORLD)
-            && chancery_value_context::world::World::parse(self.text.as_bytes()).is_ok()
+        if self.suite.is_some() {
+            return false;
+        }
+        match self.path.file_name().and_then(|name| name.to_str()) {
+            Some(WORLD) => {
+                chancery_value_context::world::World::parse(self.text.as_bytes()).is_ok()
+            }
+            Some(EXAMPLES) => chancery_value_context::conformance::are_examples(&self.text),
+            _ => false,
+        }
     }
 }
 

@@ -5,16 +5,18 @@
 //! vectors notice.
 
 mod case;
+mod escalation;
 mod grammar;
 mod host;
 mod requests;
 mod signatures;
 mod standing;
+mod timing;
 
 use crate::code::Fault;
 use crate::context::{self, Context, ContextFault};
 use crate::creed::{CreedFault, CreedRef};
-use crate::message::{DEFAULT_MAX_BYTES, Kind, read_json};
+use crate::message::{DEFAULT_MAX_BYTES, Kind, decode, read_json};
 use crate::signature::{SignatureText, SignedForms};
 use crate::verify::{Verified, verify_signature};
 use case::Case;
@@ -122,7 +124,7 @@ pub struct Run<'a> {
 type Runner = fn(&mut Case, &Run<'_>) -> Result<(), String>;
 
 /// Suites by the name their files carry.
-const RUNNERS: [(&str, Runner); 11] = [
+const RUNNERS: [(&str, Runner); 15] = [
     (
         "value-context/canonicalization",
         signatures::canonicalization,
@@ -140,11 +142,31 @@ const RUNNERS: [(&str, Runner); 11] = [
     ("value-context/constraints", standing::constraints),
     (requests::SUITE, requests::request),
     ("value-context/dedupe", requests::dedupe),
+    (
+        "value-context/escalation_obligations",
+        escalation::obligations,
+    ),
+    ("value-context/resume", escalation::resume),
+    ("value-context/retry", timing::retry),
+    ("value-context/reconnect", timing::reconnect),
 ];
 
 /// The names of the suites that can be run.
 pub fn suites() -> impl Iterator<Item = &'static str> {
     RUNNERS.iter().map(|(suite, _)| *suite)
+}
+
+/// Whether a file holds messages, each of which is read: the examples of the specification.
+pub fn are_examples(file: &str) -> bool {
+    let Ok(mut file) = serde_json::from_str::<serde_json::Value>(file) else {
+        return false;
+    };
+    let messages = file["messages"].take();
+    let read =
+        |message: &serde_json::Value| decode(message.to_string().into(), DEFAULT_MAX_BYTES).is_ok();
+    messages
+        .as_array()
+        .is_some_and(|messages| !messages.is_empty() && messages.iter().all(read))
 }
 
 /// Runs a vector file against this build.

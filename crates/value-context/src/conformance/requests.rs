@@ -22,13 +22,13 @@ use crate::world::World;
 pub(super) const SUITE: &str = "value-context/requests";
 
 /// The world that the other files speak of.
-struct Scene {
-    world: World,
-    now: Time,
+pub(super) struct Scene {
+    pub(super) world: World,
+    pub(super) now: Time,
 }
 
 impl Scene {
-    fn of(run: &Run<'_>) -> Result<Self, String> {
+    pub(super) fn of(run: &Run<'_>) -> Result<Self, String> {
         let text = run.world.ok_or("world.json must lie beside this file")?;
         let world =
             World::parse(text.as_bytes()).map_err(|fault| format!("world.json: {fault}"))?;

@@ -81,11 +81,11 @@ fn apply_to(
         cx.put(key, &constraints);
         if tells {
             let reason = format!("constraint type {name} is not known here and cannot be enforced");
-            runtime.escalate_to_parent(child, record, Severity::Warning, &reason, cx)?;
+            runtime.escalate(child, record, told.sender, Severity::Warning, &reason, cx)?;
         }
         if !was_nobody && is_nobody(kind, &floor, &constraints) {
             let reason = "the constraints leave no audience that may be served";
-            runtime.escalate_to_parent(child, record, Severity::Warning, reason, cx)?;
+            runtime.escalate(child, record, told.sender, Severity::Warning, reason, cx)?;
         }
     }
     if changed {

@@ -1,5 +1,7 @@
 //! A message that is made here: identifier, time, canonical bytes, and the line it becomes.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::decision::{Cx, Stop};
@@ -14,6 +16,7 @@ use crate::agent_id::AgentId;
 use crate::message::{Kind, Recipient, Timestamp, Version};
 use crate::message_id::MessageId;
 use crate::sign::envelope;
+use crate::verify::MAX_AHEAD;
 
 /// The row of the last identifier this node made: identifiers strictly increase (VX-ID-3).
 pub(super) fn last_id_key() -> RowKey {
@@ -26,7 +29,7 @@ pub(super) struct Made {
     pub(super) timestamp: Timestamp,
     now: Time,
     /// Canonical, without a signature.
-    envelope: Bytes,
+    pub(super) envelope: Bytes,
 }
 
 impl Made {
@@ -36,15 +39,17 @@ impl Made {
         sender: &AgentId,
         recipient: &Recipient,
         payload: Object<'_>,
+        not_before: Option<Time>,
         cx: &mut Cx<'_>,
     ) -> Result<Self, Stop> {
         let (id, now) = (next_id(cx)?, cx.now());
-        let mut members = envelope(kind, id, sender, recipient, now, payload);
+        let made_at = not_before.map_or(now, |earliest| later(now, earliest));
+        let mut members = envelope(kind, id, sender, recipient, made_at, payload);
         members.insert("vcp_message", version.as_str());
         let envelope = to_bytes(&Value::Object(members), Dialect::Vibe).into();
         Ok(Self {
             id,
-            timestamp: stamp(now),
+            timestamp: stamp(made_at),
             now,
             envelope,
         })
@@ -95,6 +100,14 @@ fn next_id(cx: &mut Cx<'_>) -> Result<MessageId, Stop> {
     let id = MessageId::made(made);
     cx.put(last_id_key(), &id);
     Ok(id)
+}
+
+/// Now, or a moment a little ahead that is not before `earliest` in whole milliseconds: as far ahead as a receiver
+/// takes it (VX-RPL-1).
+fn later(now: Time, earliest: Time) -> Time {
+    let millisecond = Duration::from_nanos(999_999);
+    let earliest = earliest.saturating_add(millisecond);
+    now.max(earliest.min(now.saturating_add(MAX_AHEAD)))
 }
 
 /// The time as the envelope has it: milliseconds.

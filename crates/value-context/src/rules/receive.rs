@@ -1,6 +1,5 @@
 //! A message from outside, or from another agent of this process.
 
-use bytes::Bytes;
 use chancery_core::admin::key_key;
 use chancery_core::decision::{Cx, Event, Stop, Verdict};
 use chancery_core::json::Place;
@@ -10,9 +9,10 @@ use chancery_core::protocol::{Authentic, Door, Proof};
 
 use super::audience::{ask_for_room, drop_those_who_have_it, hand_over, keep_newest, listeners};
 use super::direction::{check_receiving, check_suspension};
-use super::runtime::Runtime;
+use super::runtime::{Runtime, delivery};
 use super::told::Told;
-use super::{CHECKS, content_tag};
+use super::{ACKED, CHECKS, content_tag, window_id};
+use crate::agent::{hosted, participant};
 use crate::code::{Code, Fault};
 use crate::message::Message;
 use crate::protocol::Answer;
@@ -46,12 +46,13 @@ fn decide(
     if let Some(tag) = drop_those_who_have_it(&mut listeners, message.message_id, cx)
         && listeners.is_empty()
     {
-        return Ok(duplicate(message, tag, cx));
+        return duplicate(message, tag, cx);
     }
     let (sender, payload) = (message.sender.as_str(), &message.payload);
     check_receiving(sender, &message.recipient, payload, cx)?;
     check_suspension(sender, payload, &listeners, cx)?;
     ask_for_room(sender, payload, &listeners, cx)?;
+    let envelope = message.journal_bytes();
     let told = Told {
         id: message.message_id,
         tag: content_tag(message.signed.jcs()),
@@ -60,6 +61,7 @@ fn decide(
         recipient: &message.recipient,
         timestamp: &message.timestamp,
         payload,
+        envelope,
         greeting: authentic.door == Door::WebSocket { greeting: true },
     };
     let mut meta = meta(authentic);
@@ -68,14 +70,14 @@ fn decide(
     let line = cx.line(Draft {
         protocol: ProtocolName::ValueContext,
         origin: Origin::External,
-        envelope: DraftEnvelope::Whole(Bytes::copy_from_slice(message.journal_bytes())),
+        envelope: DraftEnvelope::Whole(envelope.clone()),
         raw: message.raw_for_journal().cloned(),
         signature: None,
         eval_ts: Some(now),
         meta,
     });
     hand_over(&told, &listeners, line, settings, cx);
-    Runtime::new(settings).follow(&told, &listeners, line, cx)?;
+    Runtime::new(settings).follow(&told, &listeners, cx)?;
     Ok(Verdict::Record {
         answer: Answer::Accepted(message.message_id),
     })
@@ -109,7 +111,8 @@ fn find_listeners(message: &Message, cx: &Cx<'_>) -> Result<Vec<String>, Stop> {
     Ok(listeners)
 }
 
-fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Verdict<Answer> {
+/// A repeated escalation gets its acknowledgement again: the repetition suggests that it was lost (VX-ACK-4).
+fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Result<Verdict<Answer>, Stop> {
     let name = if tag == content_tag(message.signed.jcs()) {
         "duplicate"
     } else {
@@ -121,10 +124,22 @@ fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Verdict<Answer> {
         protocol: ProtocolName::ValueContext,
         message_id,
     });
-    Verdict::Pass {
-        answer: Answer::Duplicate(message.message_id),
-        repeat: Vec::new(),
+    let mut repeat = Vec::new();
+    let sender = message.sender.as_str();
+    if name == "duplicate" && hosted(cx, sender)?.is_none() {
+        for listener in listeners(sender, &message.recipient, cx)? {
+            let id = window_id(&listener, message.message_id.uuid().as_bytes());
+            if let Some(line) = cx.seen(ACKED, &id) {
+                let record = hosted(cx, &listener)?;
+                let from = participant(&listener, record.as_ref());
+                repeat.push((line, delivery(from, sender, true)));
+            }
+        }
     }
+    Ok(Verdict::Pass {
+        answer: Answer::Duplicate(message.message_id),
+        repeat,
+    })
 }
 
 fn meta(authentic: &Authentic<Message>) -> Vec<(&'static str, MetaValue)> {

@@ -6,28 +6,25 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use chancery_core::decision::{Cx, Event, Stop};
-use chancery_core::delivery::{Ask, Delivery};
+use chancery_core::delivery::Delivery;
 use chancery_core::json::Object;
-use chancery_core::line::{MetaValue, Origin, ProtocolName, Seq};
+use chancery_core::line::{Origin, ProtocolName, Seq};
 
 use super::audience::{hand_over, listeners};
 use super::made::Made;
 use super::told::Told;
-use super::{announcements, constrained};
+use super::{announcements, constrained, escalated, resumes, shares, unacknowledged};
 use crate::agent::{AgentRecord, hosted, participant};
 use crate::agent_id::AgentId;
+use crate::attempts::{ATTEMPT_MS, PAUSES_MS, WITHIN_MS};
+use crate::constraints::Stamp;
 use crate::message::{Kind, Payload, Recipient, Timestamp, Version};
 use crate::message_id::MessageId;
 use crate::payload::{Escalation, MAX_REASON, Severity};
 use crate::settings::Settings;
 
-/// The pauses before the second, third and fourth attempt (VX-RTY-1).
-const PAUSES_MS: [u32; 3] = [1_000, 2_000, 4_000];
-/// How long one attempt may take (VX-RTY-2).
-const ATTEMPT_MS: u32 = 5_000;
-/// How long after it was signed a message may still be attempted (VX-RTY-7).
-const WITHIN_MS: u32 = 240_000;
 /// The context of an agent that has none (VX-ACK-1).
 const NO_CONTEXT: &str = "📍💻";
 
@@ -40,8 +37,8 @@ struct Said {
     recipient: Recipient,
     timestamp: Timestamp,
     payload: Payload,
+    envelope: Bytes,
     listeners: Vec<String>,
-    line: Seq,
 }
 
 impl Said {
@@ -54,6 +51,7 @@ impl Said {
             recipient: &self.recipient,
             timestamp: &self.timestamp,
             payload: &self.payload,
+            envelope: &self.envelope,
             greeting: false,
         }
     }
@@ -78,71 +76,81 @@ impl<'s> Runtime<'s> {
         mut self,
         told: &Told<'_>,
         listeners: &[String],
-        line: Seq,
         cx: &mut Cx<'_>,
     ) -> Result<(), Stop> {
-        self.effects(told, listeners, line, cx)?;
+        if let Some(record) = hosted(cx, told.sender)? {
+            self.sent(told, &record, cx)?;
+        }
+        self.received(told, listeners, cx)?;
         self.work_off(cx)
     }
 
     /// The effects of all derived messages.
     pub(super) fn work_off(mut self, cx: &mut Cx<'_>) -> Result<(), Stop> {
         while let Some(said) = self.said.pop_front() {
-            self.effects(&said.told(), &said.listeners, said.line, cx)?;
+            self.received(&said.told(), &said.listeners, cx)?;
         }
         Ok(())
     }
 
-    fn effects(
+    /// What a message of its own means for a hosted sender.
+    fn sent(&mut self, told: &Told<'_>, record: &AgentRecord, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        match told.payload {
+            Payload::ContextShare(share) => {
+                shares::keep_own(told.sender, &share.context, cx);
+                resumes::sent(told, cx)
+            }
+            Payload::ConstitutionAnnounce(announce) => announcements::keep_own(told, announce, cx),
+            Payload::ConstraintPropagate(_) => resumes::sent(told, cx),
+            Payload::Escalation(escalation) => escalated::sent(told, record, escalation, self, cx),
+        }
+    }
+
+    /// What a message means for those it reached here.
+    fn received(
         &mut self,
         told: &Told<'_>,
         listeners: &[String],
-        _line: Seq,
         cx: &mut Cx<'_>,
     ) -> Result<(), Stop> {
-        let sender = hosted(cx, told.sender)?;
         match told.payload {
-            Payload::ContextShare(_) | Payload::Escalation(_) => {}
-            Payload::ConstitutionAnnounce(announce) => {
-                if sender.is_some() {
-                    announcements::keep_own(told, announce, cx)?;
-                }
-            }
+            Payload::ContextShare(_) => resumes::received(told, listeners, cx),
+            Payload::ConstitutionAnnounce(_) => Ok(()),
             Payload::ConstraintPropagate(propagate) => {
                 constrained::apply(told, propagate, listeners, self, cx)?;
+                resumes::received(told, listeners, cx)
+            }
+            Payload::Escalation(escalation) => {
+                escalated::received(told, escalation, listeners, self, cx)
             }
         }
-        Ok(())
     }
 
-    /// An escalation of a hosted agent's runtime to its parent, which asks for no acknowledgement. Without a parent
-    /// nobody is told.
-    pub(super) fn escalate_to_parent(
+    /// An escalation of a hosted agent's runtime that asks for no acknowledgement.
+    pub(super) fn escalate(
         &mut self,
         agent: &str,
         record: &AgentRecord,
+        to: &str,
         severity: Severity,
         reason: &str,
         cx: &mut Cx<'_>,
     ) -> Result<(), Stop> {
-        let Some(parent) = &record.parent else {
-            return Ok(());
-        };
         let escalation = Escalation {
             severity,
             reason: cut(reason),
-            context: context_of(record),
-            requires_ack: severity.is_grave(),
+            context: context_of(agent, record, cx)?,
+            requires_ack: false,
             blocked_action: None,
             acknowledges: None,
         };
-        self.escalate(agent, record, parent, escalation, Version::V1_2, cx)?;
+        self.say(agent, record, to, escalation, Version::V1_2, cx)?;
         Ok(())
     }
 
     /// An escalation or acknowledgement that the rules derive. None when it would have to be signed to leave and the
     /// node does not hold the sender's key.
-    pub(super) fn escalate(
+    pub(super) fn say(
         &mut self,
         agent: &str,
         record: &AgentRecord,
@@ -150,7 +158,7 @@ impl<'s> Runtime<'s> {
         escalation: Escalation,
         version: Version,
         cx: &mut Cx<'_>,
-    ) -> Result<Option<(MessageId, Seq)>, Stop> {
+    ) -> Result<Option<Stamp>, Stop> {
         let (Ok(sender), Ok(recipient)) = (AgentId::parse(agent), AgentId::parse(to)) else {
             return Ok(None);
         };
@@ -160,29 +168,28 @@ impl<'s> Runtime<'s> {
             return Ok(None);
         }
         let members = escalation_members(&escalation);
-        let made = Made::new(Kind::Escalation, version, &sender, &recipient, members, cx)?;
-        let draft = made.draft(&sender, record.signs, Origin::Runtime, no_meta());
-        let line = cx.line(draft);
+        let kind = Kind::Escalation;
+        let made = Made::new(kind, version, &sender, &recipient, members, None, cx)?;
+        let line = cx.line(made.draft(&sender, record.signs, Origin::Runtime, Vec::new()));
         let said = Said {
             id: made.id,
             tag: made.tag(),
             version,
             sender: agent.to_owned(),
             recipient,
-            timestamp: made.timestamp.clone(),
+            timestamp: made.timestamp,
             payload: Payload::Escalation(escalation),
+            envelope: made.envelope,
             listeners,
-            line,
         };
+        let stamp = said.told().stamp();
         hand_over(&said.told(), &said.listeners, line, self.settings, cx);
         if said.listeners.is_empty() {
-            let from = participant(agent, Some(record));
-            let delivery = delivery(from, to.to_owned(), &said.payload, None);
-            cx.deliver(line, delivery);
+            leave(agent, record, to, line, &said.told(), cx)?;
         }
-        let id = said.id;
+        escalated::remember_sent(agent, to, said.id, self, cx);
         self.said.push_back(said);
-        Ok(Some((id, line)))
+        Ok(Some(stamp))
     }
 
     /// Tells that something happened (VX-AUD-3).
@@ -196,28 +203,47 @@ impl<'s> Runtime<'s> {
     }
 }
 
+/// Brings a message to somebody elsewhere, after the commit.
+pub(super) fn leave(
+    agent: &str,
+    record: &AgentRecord,
+    to: &str,
+    line: Seq,
+    told: &Told<'_>,
+    cx: &mut Cx<'_>,
+) -> Result<(), Stop> {
+    let delivery = Delivery {
+        then_ask: unacknowledged::ask_for(agent, told.id, told.payload),
+        ..delivery(
+            participant(agent, Some(record)),
+            to,
+            told.payload.is_exempt(),
+        )
+    };
+    cx.deliver(line, delivery);
+    unacknowledged::follow_delivery(to, line, agent, told.id, told.payload, cx)
+}
+
 /// How a message is brought to somebody elsewhere.
-pub(super) fn delivery(
-    from: &str,
-    to: String,
-    payload: &Payload,
-    then_ask: Option<Ask>,
-) -> Delivery {
+pub(super) fn delivery(from: &str, to: &str, exempt: bool) -> Delivery {
     Delivery {
         protocol: ProtocolName::ValueContext,
         from: from.to_owned(),
-        to,
-        exempt: payload.is_exempt(),
+        to: to.to_owned(),
+        exempt,
         pauses_ms: PAUSES_MS.to_vec(),
         attempt_ms: ATTEMPT_MS,
         within_ms: Some(WITHIN_MS),
-        then_ask,
+        then_ask: None,
     }
 }
 
 /// An agent's current context.
-pub(super) fn context_of(record: &AgentRecord) -> Box<str> {
-    record.context.as_deref().unwrap_or(NO_CONTEXT).into()
+pub(super) fn context_of(agent: &str, record: &AgentRecord, cx: &Cx<'_>) -> Result<Box<str>, Stop> {
+    let shared: Option<Box<str>> = cx.row(&shares::own_context_key(agent))?;
+    Ok(shared
+        .or_else(|| record.context.as_deref().map(Into::into))
+        .unwrap_or_else(|| NO_CONTEXT.into()))
 }
 
 /// A reason, cut to what a message may carry.
@@ -238,8 +264,4 @@ fn escalation_members(escalation: &Escalation) -> Object<'static> {
         Some(action) => members.with("blocked_action", action.to_string()),
         None => members,
     }
-}
-
-fn no_meta() -> Vec<(&'static str, MetaValue)> {
-    Vec::new()
 }

@@ -6,11 +6,13 @@ use chancery_core::admin::{RunState, run_state};
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::json::Place;
 use chancery_core::line::{MetaValue, Origin};
+use chancery_core::time::Time;
 
 use super::audience::{ask_for_room, hand_over, keep_newest, listeners};
+use super::children::view_of;
 use super::direction::{check_receiving, check_sending};
 use super::made::Made;
-use super::runtime::{Runtime, delivery};
+use super::runtime::{Runtime, leave};
 use super::told::Told;
 use super::{SENT, window_id};
 use crate::agent::{AgentRecord, hosted, participant};
@@ -55,6 +57,7 @@ pub fn send(
         &outgoing.sender,
         &outgoing.recipient,
         outgoing.payload.clone(),
+        not_before(outgoing, cx)?,
         cx,
     )?;
     let told = Told {
@@ -65,9 +68,13 @@ pub fn send(
         recipient: &outgoing.recipient,
         timestamp: &made.timestamp,
         payload: &outgoing.content,
-        greeting: false,
+        envelope: &made.envelope,
+        greeting: outgoing.greeting,
     };
     let mut meta = Vec::new();
+    if outgoing.greeting && outgoing.signed {
+        meta.push(("via", MetaValue::Text("greeting".to_owned())));
+    }
     if let Some(key) = idempotency {
         meta.push(("idempotency", MetaValue::Text(key.to_owned())));
     }
@@ -78,14 +85,23 @@ pub fn send(
         cx.remember(SENT, request, seq, IDEMPOTENCY);
     }
     hand_over(&told, &listeners, seq, settings, cx);
-    let from = participant(sender, Some(&record));
     for to in remote {
-        cx.deliver(seq, delivery(from, to, &outgoing.content, None));
+        leave(sender, &record, &to, seq, &told, cx)?;
     }
-    Runtime::new(settings).follow(&told, &listeners, seq, cx)?;
+    Runtime::new(settings).follow(&told, &listeners, cx)?;
     Ok(Verdict::Record {
         answer: Answer::Accepted(made.id),
     })
+}
+
+/// A child takes nothing as a resume that is stamped before its escalation (VX-RUN-6). Its clock may be ahead of ours,
+/// so what we send it while it waits is stamped no earlier.
+fn not_before(outgoing: &Outgoing, cx: &Cx<'_>) -> Result<Option<Time>, Stop> {
+    let Recipient::Directed(child) = &outgoing.recipient else {
+        return Ok(None);
+    };
+    let view = view_of(outgoing.sender.as_str(), child.as_str(), cx)?;
+    Ok(view.open.iter().map(|open| open.stamp.at).max())
 }
 
 /// The sender's record: it must be hosted here and free to speak.

@@ -39,6 +39,16 @@ pub fn shares_prefix(receiver: &str) -> RowKey {
     RowKey::text("vx-share", &[receiver])
 }
 
+/// The row of the context that a hosted agent shared last: its current one.
+pub fn own_context_key(agent: &str) -> RowKey {
+    RowKey::text("vx-context", &[agent])
+}
+
+/// Keeps what a hosted agent shared itself.
+pub(super) fn keep_own(agent: &str, context: &str, cx: &mut Cx<'_>) {
+    cx.put(own_context_key(agent), &context);
+}
+
 /// Keeps a share unless a newer one is there, by time and then identifier. Says how much the context changed.
 pub(super) fn keep_newest(
     receiver: &str,

@@ -1,15 +1,13 @@
 //! A message as its effects see it, whoever it came from: the parts that they depend on.
 
+use bytes::Bytes;
+
 use crate::constraints::Stamp;
 use crate::message::{Payload, Recipient, Timestamp, Version};
 use crate::message_id::MessageId;
 
 /// A message that is being put on record.
 #[derive(Clone, Copy)]
-#[expect(
-    dead_code,
-    reason = "escalations and resumes, which come next, read the rest"
-)]
 pub(super) struct Told<'a> {
     pub(super) id: MessageId,
     /// Tells copies of it from another message under the same identifier.
@@ -19,6 +17,8 @@ pub(super) struct Told<'a> {
     pub(super) recipient: &'a Recipient,
     pub(super) timestamp: &'a Timestamp,
     pub(super) payload: &'a Payload,
+    /// The envelope as its line holds it, perhaps without its signature.
+    pub(super) envelope: &'a Bytes,
     /// Whether it is the first share on a connection (VX-WS-5).
     pub(super) greeting: bool,
 }
@@ -33,7 +33,6 @@ impl Told<'_> {
     }
 
     /// Whether it names its recipient.
-    #[expect(dead_code, reason = "resumes, which come next, ask")]
     pub(super) fn is_directed(&self) -> bool {
         matches!(self.recipient, Recipient::Directed(_))
     }

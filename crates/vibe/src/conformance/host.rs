@@ -62,7 +62,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A node that starts from a seed: its first lines are the configuration and the tokens.
+    /// A node that starts from a seed: its first lines are the configuration, the pinned keys and the tokens.
     pub fn new(
         seed: &Seed,
         settings: Settings,
@@ -70,12 +70,10 @@ impl Host {
     ) -> Result<Self, String> {
         let settings = seed.in_settings(settings);
         settings.check().map_err(|fault| fault.to_string())?;
-        let rows = seed.rows();
-        let keyring = admin::keyring(&rows).map_err(|damage| damage.to_string())?;
         let mut host = Self {
             settings,
-            keyring,
-            rows,
+            keyring: Keyring::new(),
+            rows: seed.rows(),
             windows: Windows::default(),
             tokens: None,
             units: Vec::new(),
@@ -87,6 +85,10 @@ impl Host {
             protocols: [(name, value)].into(),
             ..Config::default()
         }))?;
+        for record in seed.key_records() {
+            host.administer(&admin::Act::Key(record))?;
+        }
+        host.keyring = admin::keyring(&host.rows).map_err(|damage| damage.to_string())?;
         for (_, record) in tokens.iter().flatten() {
             host.administer(&admin::Act::Token(record.clone()))?;
         }

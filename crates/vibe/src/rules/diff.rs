@@ -162,8 +162,6 @@ impl Diff {
         text_member(b",\"caused_by\":", cause.msg_id, &mut out);
         out.extend_from_slice(b",\"diff_id\":");
         write_string(&["sd_", cause.msg_id].concat(), &mut out);
-        out.extend_from_slice(b",\"inventory_deltas\":");
-        self.write_inventory(&mut out);
         text_member(
             b",\"invariants\":{\"atomic\":true,\"idempotency\":{\"from\":",
             cause.from,
@@ -171,6 +169,8 @@ impl Diff {
         );
         text_member(b",\"key\":", cause.key, &mut out);
         out.extend_from_slice(b"},\"inventory_non_negative\":true,\"ledger_zero_sum\":true}");
+        out.extend_from_slice(b",\"inventory_deltas\":");
+        self.write_inventory(&mut out);
         out.extend_from_slice(b",\"ledger_deltas\":");
         self.write_ledger(&mut out);
         out.extend_from_slice(b",\"ops\":");

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use chancery_core::admin::key_key;
 use chancery_core::digest::{Sha256, Sha256Digest};
 use chancery_core::json::{
     self, DuplicateNames, Integers, Object, Overflow, Place, ReadRules, Value,
@@ -15,7 +14,7 @@ use chancery_core::keys::{Algorithm, KeyRecord, KeyState};
 use chancery_core::rows::MapRows;
 
 use super::hash::state_hash;
-use super::index::{Card, Posting, card_key, word_key, words_of};
+use super::index::{Card, Posting, word_key, words_of};
 use super::rows::{
     CatalogRow, InventoryRow, LedgerRow, Merchant, ReputationRow, Table, bytes, currencies_key,
     item, merchant_key, world_hash_key,
@@ -215,11 +214,6 @@ impl Seed {
                 .map(|row| (merchant_key(&row.merchant_id), Some(bytes(row)))),
         );
         rows.apply(self.index_rows());
-        rows.apply(
-            self.key_records()
-                .into_iter()
-                .map(|record| (key_key(&record.owner, &record.id), Some(bytes(&record)))),
-        );
         let mut currencies: BTreeSet<&str> = self
             .ledger
             .iter()
@@ -256,22 +250,25 @@ impl Seed {
 
     fn index_rows(&self) -> Vec<(chancery_core::rows::RowKey, Option<Bytes>)> {
         let mut postings: BTreeMap<String, Posting> = BTreeMap::new();
-        let mut rows = Vec::new();
         for row in &self.catalog {
             let entry = item(&row.merchant_id, &row.sku_id);
+            let card = Card::bytes_of(row);
             for word in words_of(row) {
-                postings.entry(word).or_default().insert(&entry);
+                postings
+                    .entry(word)
+                    .or_default()
+                    .insert(&entry, card.clone());
             }
-            rows.push((card_key(&entry), Some(Card::row_of(row))));
         }
-        let words = postings
+        postings
             .iter()
-            .map(|(word, posting)| (word_key(word), Some(posting.to_row())));
-        rows.extend(words);
-        rows
+            .map(|(word, posting)| (word_key(word), Some(posting.to_row())))
+            .collect()
     }
 
-    fn key_records(&self) -> Vec<KeyRecord> {
+    /// The pinned keys as key lines hold them: put on record before the first envelope, so that the log alone says which key
+    /// signed (CH-JRN-1).
+    pub fn key_records(&self) -> Vec<KeyRecord> {
         let record = |key: &PinnedKey, owner: String| KeyRecord {
             id: key.kid.clone(),
             owner,
@@ -289,6 +286,7 @@ impl Seed {
                 records.push(record(key, key_owner_for(&key.kid, address)));
             }
         }
+        records.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
         records
     }
 }

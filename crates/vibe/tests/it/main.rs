@@ -2,4 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod ap2;
+mod doors;
+mod identity;
+mod limits;
+mod permissions;
+mod reads;
+mod replay;
+mod search;
+mod suite;
+mod support;
 mod vectors;
+mod worlds;

@@ -44,3 +44,10 @@ fn every_vector_passes() {
     // VC-CAN-1, VC-CAN-2, VC-CAN-3, VC-CAN-4, VC-CAN-6, VC-CAN-7, VC-PART-5, VC-MON-2, VC-PRIV-6, VC-PRIV-7
     run_all("../../vectors/vibe");
 }
+
+#[test]
+fn every_transcript_of_our_own_passes() {
+    // VC-ACT-world-3, VC-OBJ-PurchaseMandate-2, VC-SET-4, VC-CLR-2, VC-CLR-4, VC-CLR-8, VC-CLR-12, VC-CLR-14, VC-CLR-15
+    // VC-CLR-20, VC-HTTP-3, VC-SIG-2, VC-SIG-4, VC-ACT-commerce.create_cart-2, VC-ACT-world-4, VC-DSP-3, VC-DSP-5
+    run_all("tests/transcripts");
+}
