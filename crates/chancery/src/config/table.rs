@@ -302,7 +302,7 @@ pub const KEYS: &[Key] = &[
         "vibe.strict_uuid",
         Kind::Switch,
         "false",
-        "msg_id and session_id have to be UUID v4",
+        "msg_id has to be UUID v4",
     ),
     key(
         "vibe.idempotency_retention_s",

@@ -75,39 +75,65 @@ impl MarketNode {
 
     /// A session with a certificate that waits for its person; gives the certificate.
     pub fn certified(&self, session: &str, alone_below: u64) -> String {
-        self.say(&envelope(session, "mandate", "consumer:persona", "buyer:intent",
-            "delegate.create_purchase_mandate", json!({
-            "mandate_id": format!("man_{session}"), "consumer_id": "c_ada",
-            "ap2_intent_mandate": {"goal": "a quiet keyboard", "merchants": null, "skus": null,
-                "requires_refundability": true, "intent_expiry": "2026-06-01T00:00:00Z"},
-            "ap2_cart_mandate": null,
-            "authority": {"can_buy_without_confirmation": alone_below > 0,
-                "max_spend_without_confirmation": alone_below,
-                "can_negotiate": true, "can_accept_substitutes": false,
-                "can_share_with_merchant": [], "must_not_share_with_merchant": []},
-            "hard_constraints": {"budget": BUDGET, "must_have": []},
-            "payment_instrument": {"type": "account", "account_id": "acc_ada"},
-        })));
-        self.say(&envelope(session, "search", "buyer:discovery", "platform:aggregator",
-            "commerce.search", json!({"query": "quiet keyboard"})));
+        self.say(&envelope(
+            session,
+            "mandate",
+            "consumer:persona",
+            "buyer:intent",
+            "delegate.create_purchase_mandate",
+            json!({
+                "mandate_id": format!("man_{session}"), "consumer_id": "c_ada",
+                "ap2_intent_mandate": {"goal": "a quiet keyboard", "merchants": null, "skus": null,
+                    "requires_refundability": true, "intent_expiry": "2026-06-01T00:00:00Z"},
+                "ap2_cart_mandate": null,
+                "authority": {"can_buy_without_confirmation": alone_below > 0,
+                    "max_spend_without_confirmation": alone_below,
+                    "can_negotiate": true, "can_accept_substitutes": false,
+                    "can_share_with_merchant": [], "must_not_share_with_merchant": []},
+                "hard_constraints": {"budget": BUDGET, "must_have": []},
+                "payment_instrument": {"type": "account", "account_id": "acc_ada"},
+            }),
+        ));
+        self.say(&envelope(
+            session,
+            "search",
+            "buyer:discovery",
+            "platform:aggregator",
+            "commerce.search",
+            json!({"query": "quiet keyboard"}),
+        ));
         self.say(&envelope(session, "offer", "merchant:pricing", "buyer:negotiation",
             "commerce.propose_offer", json!({
             "offer_id": format!("off_{session}"), "merchant_id": "m_keys", "sku_id": "sku_quiet", "qty": 1,
             "unit_price": 11_900, "fulfillment": {"method": "courier", "eta_days": 2}, "claims": [],
             "expires_at": "2026-05-20T00:00:00Z",
         })));
-        let mut accept = envelope(session, "accept", "buyer:negotiation", "platform:aggregator",
-            "commerce.accept_offer", json!({"offer_id": format!("off_{session}")}));
+        let mut accept = envelope(
+            session,
+            "accept",
+            "buyer:negotiation",
+            "platform:aggregator",
+            "commerce.accept_offer",
+            json!({"offer_id": format!("off_{session}")}),
+        );
         accept["in_reply_to"] = json!(format!("{session}-offer"));
         let body = self.say(&accept);
         let made = body["emitted"].as_array().unwrap();
-        let cert = made.iter().find_map(|one| one["action"]["payload"]["cert_id"].as_str());
+        let cert = made
+            .iter()
+            .find_map(|one| one["action"]["payload"]["cert_id"].as_str());
         cert.unwrap_or_else(|| panic!("{body}")).to_owned()
     }
 
     pub fn settle(&self, session: &str, cert: &str) -> Value {
-        self.say(&envelope(session, "settle", "buyer:authorization", "platform:psp",
-            "platform.settle_payment", json!({"cert_id": cert})))
+        self.say(&envelope(
+            session,
+            "settle",
+            "buyer:authorization",
+            "platform:psp",
+            "platform.settle_payment",
+            json!({"cert_id": cert}),
+        ))
     }
 
     /// The merchant's goal, with its floor.
@@ -128,9 +154,14 @@ fn serve(place: &Place) -> (Child, String) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let started: Value = serde_json::from_str(&line).unwrap();
-    (child, format!("http://{}", started["http"].as_str().unwrap()))
+    (
+        child,
+        format!("http://{}", started["http"].as_str().unwrap()),
+    )
 }
 
 impl Drop for MarketNode {
@@ -140,7 +171,14 @@ impl Drop for MarketNode {
     }
 }
 
-pub fn envelope(session: &str, name: &str, from: &str, to: &str, kind: &str, payload: Value) -> Value {
+pub fn envelope(
+    session: &str,
+    name: &str,
+    from: &str,
+    to: &str,
+    kind: &str,
+    payload: Value,
+) -> Value {
     json!({
         "protocol": "vcp", "version": "1.0", "msg_id": format!("{session}-{name}"), "ts": "2026-05-15T12:00:00Z",
         "from": from, "to": to, "session_id": session, "in_reply_to": null,

@@ -490,3 +490,70 @@ async fn an_index_that_is_gone_is_made_again_from_log_and_seed() {
     assert_eq!(answer(again).await, (200, settled));
     node.stop().await;
 }
+
+// VC-PRIV-1, VC-HTTP-8, VC-OBJ-TransactionStateDiff-2
+#[tokio::test(flavor = "multi_thread")]
+async fn no_read_shows_what_is_private() {
+    let node = dev().await;
+    let is_private = |text: &str| {
+        ["47113", "471.13", "8317", "83.17"]
+            .iter()
+            .any(|form| text.contains(form))
+    };
+    let goal = json!({
+        "offer_mandate_id": "om_1", "merchant_id": "m_keys", "goal": "sell", "skus": ["sku_quiet"],
+        "pricing": {"list_price": 12_900, "floor_price": 8_317, "floor_currency": "USD"},
+        "permitted_claims": [], "fulfillment": {"methods": ["courier"]},
+    });
+    let goal = envelope(
+        "goal",
+        "shop",
+        "merchant:owner",
+        "merchant:pricing",
+        "delegate.set_business_goal",
+        goal,
+    );
+    // The answer to the goal is the owner's own and does not repeat the floor either.
+    let told = node.must(&goal).await.to_string();
+    assert!(!is_private(&told), "{told}");
+    let told = node.must(&mandate("s0", "c_ada", "acc_ada")).await;
+    assert!(!is_private(&told.to_string()), "{told}");
+    let cert = node.certified("s1", "c_ada", "acc_ada").await;
+    node.approve("s1", &cert).await;
+    let settled = node.must(&settle("s1", &cert)).await;
+    assert!(!is_private(&settled.to_string()), "{settled}");
+    for path in [
+        "/vcp/sessions/s1",
+        "/vcp/sessions/shop",
+        "/state/vibe/s1",
+        "/vcp/approvals",
+        "/vcp/world/catalog",
+        "/vcp/world/orders",
+        "/vcp/world/ledger",
+        "/metrics",
+        // What goes to the other side, or to an agent's other roles. Only the mandate's own receiver has the mandate.
+        "/inbox/vibe/buyer%3Anegotiation?session_id=s1",
+        "/inbox/vibe/buyer%3Aauthorization?session_id=s1",
+        "/inbox/vibe/buyer%3Adiscovery?session_id=s1",
+        "/inbox/vibe/platform%3Aaggregator",
+        "/inbox/vibe/platform%3Apsp",
+        "/inbox/vibe/merchant%3Asupport?merchant_id=m_keys",
+    ] {
+        let response = node.get(path).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        let text = response.text().await.unwrap();
+        assert!(!is_private(&text), "{path}: {text}");
+    }
+    let mut stream = node
+        .get("/inbox/vibe/buyer%3Aauthorization?session_id=s1&after=0")
+        .header("accept", "text/event-stream")
+        .send()
+        .await
+        .unwrap();
+    let mut events = String::new();
+    while !events.contains("platform.authorize_payment") {
+        events.push_str(std::str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap());
+    }
+    assert!(!is_private(&events), "{events}");
+    node.stop().await;
+}
