@@ -133,7 +133,6 @@ fn an_unknown_key_is_refused_with_the_nearest_one() {
 fn protocols_to_come_are_said_not_to_be_built() {
     // CH-CFG-1
     for (text, name) in [
-        ("[vibe]\nworld = \"w\"\n", "vibe"),
         ("[[vacant.agent]]\nname = \"bob\"\n", "vacant"),
         ("[agh]\nrevision = \"dual\"\n", "agh"),
     ] {

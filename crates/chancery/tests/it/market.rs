@@ -39,7 +39,7 @@ impl MarketNode {
         place.write("world.json", world().to_string());
         place.write(
             "chancery.toml",
-            "listen = \"127.0.0.1:0\"\ndev = true\n[vibe]\nworld = \"world.json\"\n",
+            "listen = \"127.0.0.1:0\"\ndev = true\nclock = \"fixed:2026-05-15T12:00:00Z\"\n[vibe]\nworld = \"world.json\"\n",
         );
         let (child, url) = serve(&place);
         Self { place, url, child }
