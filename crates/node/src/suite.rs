@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_core::admin::{self, Act, Config};
+use chancery_core::admin::{self, Act, Config, RunState};
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
@@ -109,6 +109,15 @@ impl Chancery {
             self.plant(config, cx)?;
         }
         let seq = admin::decide(act, &hook, cx)?;
+        if let Act::Agent {
+            protocol: ProtocolName::ValueContext,
+            id,
+            run_state: Some(RunState::Running),
+            ..
+        } = act
+        {
+            rules::operator_resumed(id, cx)?;
+        }
         Ok(Verdict::Record {
             answer: AnyAnswer::Act(seq),
         })

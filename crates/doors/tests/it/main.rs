@@ -4,12 +4,14 @@
 mod administration;
 mod bounds;
 mod deliveries;
+mod every_code;
 mod inboxes;
 mod paths_and_rules;
 mod refusals;
 mod request_vectors;
 mod sending;
 mod serving;
+mod signature_help;
 mod support;
 mod vibe_http;
 mod vibe_races;

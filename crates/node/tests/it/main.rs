@@ -4,8 +4,10 @@
 mod answers_leave_after_the_sync;
 mod crashes;
 mod deliveries;
+mod escalations;
 mod every_verb;
 mod inboxes;
+mod keys;
 mod restarts;
 mod secrets;
 mod side_logs;

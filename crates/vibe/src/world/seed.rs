@@ -10,7 +10,7 @@ use chancery_core::json::{
     self, DuplicateNames, Integers, Object, Overflow, Place, ReadRules, Value,
 };
 use chancery_core::keys::p256::VerifyingKey;
-use chancery_core::keys::{Algorithm, KeyRecord, KeyState};
+use chancery_core::keys::{Algorithm, KeyRecord, KeySource, KeyState};
 use chancery_core::rows::MapRows;
 
 use super::hash::state_hash;
@@ -277,6 +277,8 @@ impl Seed {
             state: KeyState::Active,
             valid_from: None,
             valid_until: None,
+            source: KeySource::Operator,
+            removed: false,
         };
         let mut records = Vec::new();
         for key in &self.keys {
