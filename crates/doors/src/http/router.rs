@@ -165,9 +165,7 @@ impl Shape {
     pub(crate) fn stopping(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::Overloaded, "the node is shutting down"),
-            Self::Vibe => {
-                vibe::answers::saying(VibeCode::AuditUnavailable, "the node is shutting down")
-            }
+            Self::Vibe => vibe::answers::saying(VibeCode::Overloaded, "the node is shutting down"),
             Self::Problem => busy(),
         }
     }

@@ -328,7 +328,7 @@ fn caller(token: Option<&TokenRecord>, message: &Message) -> Caller {
 }
 
 fn busy() -> Refusal {
-    let mut refusal = Code::AuditUnavailable.refuse().in_check("capacity");
+    let mut refusal = Code::Overloaded.refuse().in_check("capacity");
     refusal.message = "the node is busy; try again".into();
     refusal.retryable = true;
     refusal.retry_after_s = Some(1);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod ap2;
+mod crashes;
 mod doors;
 mod identity;
 mod limits;

@@ -153,17 +153,11 @@ fn tell_people(
         "last line: {}:{}",
         report.head.seq, report.head.hash
     )?;
-    if let Some(hashes) = hashes {
-        writeln!(
-            terminal.out,
-            "world hash: {}\nstate hash: {}",
-            hashes.world, hashes.state
-        )?;
-    }
     match diverged {
         None => {
             let identical = terminal.good("identical");
             writeln!(terminal.out, "{identical}")?;
+            tell_hashes(hashes, terminal)?;
             writeln!(
                 terminal.out,
                 "\nThat shows the rules were followed. What it does not prove: chancery log verify"
@@ -172,7 +166,19 @@ fn tell_people(
         Some(what) => {
             let mark = terminal.bad("DIVERGED");
             writeln!(terminal.out, "{mark} {what}")?;
+            tell_hashes(hashes, terminal)?;
         }
+    }
+    Ok(())
+}
+
+fn tell_hashes(hashes: Option<&Hashes>, terminal: &mut Terminal) -> Result<(), Failed> {
+    if let Some(hashes) = hashes {
+        writeln!(
+            terminal.out,
+            "world hash: {}\nstate hash: {}",
+            hashes.world, hashes.state
+        )?;
     }
     Ok(())
 }

@@ -86,9 +86,7 @@ pub(crate) fn not_found() -> Reply {
 /// The answer of a read that the node could not make, in this shape.
 pub(crate) fn failed(reply: &Reply) -> Reply {
     match reply.status() {
-        StatusCode::SERVICE_UNAVAILABLE => {
-            saying(Code::AuditUnavailable, "the node is busy; try again")
-        }
+        StatusCode::SERVICE_UNAVAILABLE => saying(Code::Overloaded, "the node is busy; try again"),
         StatusCode::BAD_REQUEST => saying(
             Code::MalformedEnvelope,
             "a query parameter is not what this path takes",

@@ -53,7 +53,7 @@ async fn enter(
     match bearer_token(door, headers).await {
         Ok(Bearer::InForce(record)) => Ok((body, key, Some(record))),
         Ok(Bearer::Missing | Bearer::Unknown) => Err(at_the_door(Code::Unauthenticated)),
-        Err(_) => Err(at_the_door(Code::AuditUnavailable)),
+        Err(_) => Err(at_the_door(Code::Overloaded)),
     }
 }
 
@@ -72,7 +72,7 @@ async fn read(
         .map_err(|fault| match fault {
             BodyFault::TooLarge => at_the_door(Code::TooLarge),
             BodyFault::Late | BodyFault::Broken => at_the_door(Code::MalformedJson),
-            BodyFault::Full => at_the_door(Code::AuditUnavailable),
+            BodyFault::Full => at_the_door(Code::Overloaded),
         })?;
     Ok((body, key_header(headers)?))
 }
