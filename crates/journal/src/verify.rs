@@ -129,11 +129,6 @@ pub struct Verifier<S> {
 impl<S: Suite> Verifier<S> {
     /// A verifier for a whole log, from its first line.
     pub fn new(suite: S) -> Self {
-        Self::with_keys(suite, Keyring::default())
-    }
-
-    /// The same with keys that stand before the first line.
-    pub fn with_keys(suite: S, keyring: Keyring) -> Self {
         let report = VerifyReport {
             lines: 0,
             unreadable: 0,
@@ -146,7 +141,7 @@ impl<S: Suite> Verifier<S> {
         };
         Self {
             suite,
-            keyring,
+            keyring: Keyring::default(),
             checks: Vec::new(),
             unit_lines: 0,
             report,

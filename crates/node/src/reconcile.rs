@@ -42,6 +42,31 @@ pub enum ReconcileError {
 impl Office {
     /// Writes the rule settings if they differ from the record.
     pub async fn reconcile_settings(&self, settings: &AllSettings) -> Result<bool, ReconcileError> {
+        let changed = self.reconcile_config(settings).await?;
+        if settings.vibe.world.is_some() {
+            self.reconcile_pinned_keys().await?;
+        }
+        Ok(changed)
+    }
+
+    /// Puts the keys that the world seed pins on record (VC-SIG-3): the log alone says which key signed.
+    async fn reconcile_pinned_keys(&self) -> Result<(), ReconcileError> {
+        let Some(seed) = self.gate().suite().seed() else {
+            return Ok(());
+        };
+        let mut keys = seed.key_records();
+        keys.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
+        for key in keys {
+            let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
+            if on_record.is_none() {
+                let what = format!("key {} of {}", key.id, key.owner);
+                self.record(Act::Key(key), || what).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn reconcile_config(&self, settings: &AllSettings) -> Result<bool, ReconcileError> {
         let json = |value: Result<serde_json::Value, serde_json::Error>| {
             value.map_err(|error| StoreError(error.to_string()))
         };

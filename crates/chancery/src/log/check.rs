@@ -45,12 +45,10 @@ impl<R> Checked<R> {
 }
 
 /// The rules to check with, and the protocols that they are of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Rules<'r, S> {
     /// The rules.
     pub suite: &'r S,
-    /// Keys that stand before the first line: those that a world seed pins.
-    pub keys: Keyring,
     /// Whether they are of a protocol.
     pub serves: fn(ProtocolName) -> bool,
 }
@@ -66,7 +64,7 @@ pub fn verify<S: Suite + Clone>(
     expected: Option<Head>,
     progress: &mut Progress,
 ) -> Result<Verified, Failure> {
-    let verifier = Verifier::with_keys(rules.suite.clone(), rules.keys);
+    let verifier = Verifier::new(rules.suite.clone());
     let mut taker = Counting::of(verifier, rules.serves, progress);
     let unended = taker.run(rules.suite, lines)?;
     Ok(taker.checked(unended, |verifier| verifier.finish(expected)))

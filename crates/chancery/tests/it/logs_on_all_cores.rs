@@ -18,7 +18,6 @@ fn lines_of(place: &Place, lines: &[Bytes]) -> (Lines, Progress) {
 fn rules(suite: &TestSuite) -> Rules<'_, TestSuite> {
     Rules {
         suite,
-        keys: chancery_core::keys::Keyring::default(),
         serves: |_| true,
     }
 }

@@ -4,6 +4,7 @@
 mod answers_leave_after_the_sync;
 mod crashes;
 mod deliveries;
+mod delivery_order;
 mod escalations;
 mod every_verb;
 mod inboxes;

@@ -12,7 +12,6 @@ mod what_if;
 
 use std::path::PathBuf;
 
-use chancery_core::admin::keyring;
 use chancery_core::line::ProtocolName;
 use chancery_node::served_protocol;
 use chancery_node::suite::Chancery;
@@ -100,10 +99,8 @@ impl World {
 
 /// The rules to check with, and the protocols they are of.
 pub(crate) fn rules(suite: &Chancery) -> Rules<'_, Chancery> {
-    let keys = suite.seed().and_then(|seed| keyring(&seed.rows()).ok());
     Rules {
         suite,
-        keys: keys.unwrap_or_default(),
         serves: |protocol| {
             protocol == ProtocolName::Node || served_protocol(protocol.as_str()).is_some()
         },

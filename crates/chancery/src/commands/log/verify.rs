@@ -4,9 +4,10 @@ use std::io::Write as _;
 
 use chancery_core::digest::Sha256Digest;
 use chancery_journal::Head;
+use chancery_node::suite::Chancery;
 use serde_json::json;
 
-use super::{SourcesOf, Which, World, beyond_lines, no_log, place, rules};
+use super::{SourcesOf, Which, beyond_lines, no_log, place, rules};
 use crate::exit::{Exit, Failed, Failure, Outcome};
 use crate::log::{Lines, LogFile, Verified, verify};
 use crate::terminal::{Progress, Terminal};
@@ -16,8 +17,6 @@ use crate::terminal::{Progress, Terminal};
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     which: Which,
-    #[command(flatten)]
-    world: World,
     /// The last line as it is known from elsewhere: shows whether the end was cut off
     #[arg(long, value_name = "SEQ:SHA256", value_parser = head)]
     head: Option<Head>,
@@ -39,7 +38,7 @@ pub(super) fn run(args: &VerifyArgs, sources: SourcesOf<'_>, terminal: &mut Term
     let files = args.which.find(sources)?;
     let lines = Lines::of(files.clone());
     let mut progress = Progress::of_bytes(lines.total_bytes(), terminal);
-    let suite = args.world.suite(&files)?;
+    let suite = Chancery::default();
     let verified = verify(rules(&suite), lines, args.head, &mut progress)?;
     progress.finish();
     if verified.is_no_log() {
