@@ -15,6 +15,7 @@ use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use chancery_store::StoreError;
+use chancery_vacant::Vacant;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
 use chancery_value_context::{Answer, ValueContext};
@@ -105,7 +106,7 @@ impl Office {
             .result?
         {
             AnyAnswer::Act(seq) => Ok(seq),
-            AnyAnswer::ValueContext(_) | AnyAnswer::Vibe(_) => Err(internal()),
+            _ => Err(internal()),
         }
     }
 
@@ -216,7 +217,7 @@ impl Office {
 pub(crate) fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
     match decided.result? {
         AnyAnswer::ValueContext(answer) => Ok(answer),
-        AnyAnswer::Act(_) | AnyAnswer::Vibe(_) => Err(internal()),
+        _ => Err(internal()),
     }
 }
 
@@ -237,12 +238,14 @@ pub(crate) fn internal() -> Refusal {
 
 /// The protocol of that name, if its agents are hosted by name.
 pub fn hosting_protocol(name: &str) -> Option<ProtocolName> {
-    (name == ValueContext::NAME.as_str()).then_some(ValueContext::NAME)
+    [ValueContext::NAME, Vacant::NAME]
+        .into_iter()
+        .find(|protocol| protocol.as_str() == name)
 }
 
 /// The protocol of that name, as far as this build has it.
 pub fn served_protocol(name: &str) -> Option<ProtocolName> {
-    [ValueContext::NAME, Vibe::NAME]
+    [ValueContext::NAME, Vibe::NAME, Vacant::NAME]
         .into_iter()
         .find(|served| served.as_str() == name)
 }

@@ -14,6 +14,7 @@ use chancery_core::protocol::Protocol;
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_store::StoreError;
+use chancery_vacant::Vacant;
 use chancery_value_context::ValueContext;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::world::World;
@@ -70,10 +71,16 @@ impl Office {
         let json = |value: Result<serde_json::Value, serde_json::Error>| {
             value.map_err(|error| StoreError(error.to_string()))
         };
-        let mut protocols = BTreeMap::from([(
-            ValueContext::NAME.as_str().to_owned(),
-            json(serde_json::to_value(&settings.value_context))?,
-        )]);
+        let mut protocols = BTreeMap::from([
+            (
+                ValueContext::NAME.as_str().to_owned(),
+                json(serde_json::to_value(&settings.value_context))?,
+            ),
+            (
+                Vacant::NAME.as_str().to_owned(),
+                json(serde_json::to_value(&settings.vacant))?,
+            ),
+        ]);
         let mut digests = BTreeMap::new();
         if let Some(world) = &settings.vibe.world {
             let value = json(serde_json::to_value(&settings.vibe))?;

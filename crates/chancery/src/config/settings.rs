@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::table::{KEYS, Key, Kind};
+use super::table::{KEYS, Key, Kind, List};
 use crate::exit::Failure;
 
 /// Where a value was set.
@@ -77,13 +77,25 @@ impl fmt::Display for Setting {
 
 /// All keys with their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings(BTreeMap<&'static str, Setting>);
+pub struct Settings {
+    by_name: BTreeMap<&'static str, Setting>,
+    /// The tables of each list, in the order of the file.
+    lists: BTreeMap<&'static str, Vec<Settings>>,
+}
 
 impl Settings {
     /// Every key at its default.
     pub(super) fn defaults() -> Self {
-        let mut settings = Self(BTreeMap::new());
-        for key in KEYS {
+        Self::of_keys(KEYS)
+    }
+
+    /// These keys at their defaults.
+    fn of_keys(keys: &'static [Key]) -> Self {
+        let mut settings = Self {
+            by_name: BTreeMap::new(),
+            lists: BTreeMap::new(),
+        };
+        for key in keys {
             let text = key.default.trim_matches('"');
             settings
                 .set_text(key, text, Source::Default)
@@ -92,14 +104,26 @@ impl Settings {
         settings
     }
 
+    /// Begins the next table of a list, with its keys at their defaults.
+    pub(super) fn begin_table(&mut self, list: &'static List) -> &mut Self {
+        let tables = self.lists.entry(list.name).or_default();
+        tables.push(Self::of_keys(list.keys));
+        tables.last_mut().expect("it was just put in")
+    }
+
+    /// The tables of a list, in the order of the file.
+    pub(super) fn tables(&self, list: &str) -> &[Self] {
+        self.lists.get(list).map_or(&[], Vec::as_slice)
+    }
+
     /// All of them, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = &Setting> {
-        KEYS.iter().filter_map(|key| self.0.get(key.name))
+        KEYS.iter().filter_map(|key| self.by_name.get(key.name))
     }
 
     /// One of them.
     pub(super) fn get(&self, name: &'static str) -> &Setting {
-        self.0
+        self.by_name
             .get(name)
             .expect("every key of the table has a setting")
     }
@@ -148,7 +172,7 @@ impl Settings {
         if value.is_none() {
             return Err(wrong_kind(&setting));
         }
-        self.0.insert(key.name, setting);
+        self.by_name.insert(key.name, setting);
         Ok(())
     }
 }

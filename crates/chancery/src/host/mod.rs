@@ -5,6 +5,7 @@ mod opened;
 mod reload;
 mod start_line;
 mod tokens;
+mod vacants;
 mod vibe_tokens;
 mod world_seed;
 
@@ -17,6 +18,7 @@ use chancery_doors::http::{
 };
 use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::vacants::Vacants;
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
@@ -71,6 +73,7 @@ impl Host {
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
         vibe_tokens::adopt(&office, config).await?;
+        let vacants = vacants::vacants(Arc::clone(&office), config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
         let dialer = Arc::new(Dialer::new(
@@ -93,7 +96,11 @@ impl Host {
             tls,
             switchboard,
             Arc::clone(&reload),
+            vacants.clone(),
         )?;
+        if let Some(vacants) = vacants {
+            vacants::begin(&vacants, config, server.listening().address).await?;
+        }
         dialer.call(&addresses);
         let watch = reload::watch(config, &reload);
         opened.tell_address(&server.listening().address.to_string());
@@ -193,6 +200,7 @@ async fn bring_in_line(
             (Some(seed), Some(_)) => seed.in_settings(vibe),
             _ => vibe,
         },
+        vacant: vacants::rule_settings(config),
     };
     let mut written = usize::from(
         office
@@ -260,6 +268,7 @@ fn open_door(
     tls: Option<Arc<TlsKeeper>>,
     switchboard: Arc<Switchboard>,
     reload: Reload,
+    vacants: Option<Arc<Vacants>>,
 ) -> Result<Server, Failure> {
     let limits = HttpLimits {
         connections: count(config.limits.open_connections),
@@ -276,6 +285,7 @@ fn open_door(
         ws_limits: ws_limits(config),
         switchboard,
         reload: Some(reload),
+        vacants,
     };
     serve(office, options).map_err(|error| {
         let failure = Failure::usage(error.to_string());

@@ -315,7 +315,8 @@ impl WhatIf {
             windows: world,
             guards: &mut Open,
             nonce: [0; 16],
-            keeps_agenda: false,
+            // As a node decides: only then is there an answer that says why a follow-up was not made.
+            keeps_agenda: true,
         };
         match decide_input(self.fold.suite(), input, &settings, by_position, before) {
             Outcome::Recorded { unit, answer, .. } => Judged::Recorded {

@@ -201,11 +201,17 @@ fn a_deal_is_told_without_what_is_private() {
         }
         assert!(!holds_private(text), "{text}");
     }
-    let refusal = node
-        .place
-        .run(&["log", "explain", "s1-leak", "chancery-data"])
-        .exits(1)
-        .text();
+    // Refusals are noted in groups, a little after they are answered.
+    let refusal = loop {
+        let told = node
+            .place
+            .run(&["log", "explain", "s1-leak", "chancery-data"])
+            .exits(1)
+            .text();
+        if !told.is_empty() {
+            break told;
+        }
+    };
     assert!(
         refusal.contains("private_utility_leak") && !holds_private(&refusal),
         "{refusal}"

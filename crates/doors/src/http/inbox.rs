@@ -83,7 +83,7 @@ impl Asked {
 
 /// Reads an inbox: a page, a page once there is one, or a stream.
 pub(crate) async fn read(door: Arc<HttpDoor>, call: Call) -> Reply {
-    let asked = asked(&call);
+    let asked = asked(&door, &call);
     let headers = call.parts.headers;
     match answer(&door, asked, &headers).await {
         Ok(reply) | Err(reply) => reply,
@@ -130,18 +130,29 @@ pub(crate) async fn serve(
     Ok(render(&page.0, after, page.1))
 }
 
-fn asked(call: &Call) -> Result<Asked, Reply> {
+fn asked(door: &HttpDoor, call: &Call) -> Result<Asked, Reply> {
     let wanted = Wanted {
-        name: inbox_name(call),
+        name: inbox_name(door, call),
         session_id: None,
     };
     Asked::of(wanted, &Query::of(&call.parts)?)
 }
 
-fn inbox_name(call: &Call) -> InboxName {
+/// The inbox that a path names. A vacant has two names, of which the inbox has one.
+fn inbox_name(door: &HttpDoor, call: &Call) -> InboxName {
+    let agent = call.param("agent");
+    if !call.parts.uri.path().starts_with("/inbox/vacant/") {
+        return InboxName {
+            protocol: ProtocolName::ValueContext,
+            agent: agent.to_owned(),
+        };
+    }
+    let vacant = door.vacants.as_ref().and_then(|all| all.find(agent));
     InboxName {
-        protocol: ProtocolName::ValueContext,
-        agent: call.param("agent").to_owned(),
+        protocol: ProtocolName::Vacant,
+        agent: vacant
+            .map_or(agent, |vacant| vacant.name.as_str())
+            .to_owned(),
     }
 }
 
@@ -249,7 +260,7 @@ pub(crate) struct Acknowledgement {
 
 /// Moves the durable cursor.
 pub(crate) async fn acknowledge(door: Arc<HttpDoor>, call: Call) -> Reply {
-    let name = inbox_name(&call);
+    let name = inbox_name(&door, &call);
     let through = match call.value::<Acknowledgement>(&door).await {
         Ok(acknowledgement) => acknowledgement.through,
         Err(reply) => return reply,

@@ -28,6 +28,7 @@ mod state;
 mod table;
 mod tls;
 mod upgrade;
+mod vacant;
 mod value_context;
 mod vibe;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::routing::{MethodFilter, MethodRouter};
+use chancery_core::refusal::Refusal;
 use chancery_value_context::code::Code;
 use chancery_vibe::code::Code as VibeCode;
 use http::{Method, StatusCode};
@@ -119,6 +120,7 @@ fn entered(door: &HttpDoor, request: Request) -> Result<Request, Reply> {
 pub(crate) enum Shape {
     ValueContext,
     Vibe,
+    Vacant,
     Problem,
 }
 
@@ -133,13 +135,29 @@ const PROTOCOL_PATHS: [(Shape, &str); 7] = [
     (Shape::Vibe, "/state/vibe"),
 ];
 
+/// Where vacant answers.
+const VACANT_PATHS: [&str; 7] = [
+    "/a2a",
+    "/agents",
+    "/card",
+    "/health",
+    "/.well-known/agent-card.json",
+    "/send/vacant",
+    "/v1",
+];
+
 pub(crate) fn shape(path: &str) -> Shape {
     let is_below = |root: &str| {
         path.strip_prefix(root)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let found = PROTOCOL_PATHS.iter().find(|(_, root)| is_below(root));
-    found.map_or(Shape::Problem, |(shape, _)| *shape)
+    if let Some((shape, _)) = PROTOCOL_PATHS.iter().find(|(_, root)| is_below(root)) {
+        return *shape;
+    }
+    match VACANT_PATHS.iter().any(|root| is_below(root)) {
+        true => Shape::Vacant,
+        false => Shape::Problem,
+    }
 }
 
 impl Shape {
@@ -147,6 +165,7 @@ impl Shape {
         match self {
             Self::ValueContext => refused(Code::NotFound, "there is nothing at this path"),
             Self::Vibe => vibe::answers::not_found(),
+            Self::Vacant => vacant_refusal("NOT_FOUND", 404, "there is nothing at this path"),
             Self::Problem => not_found(),
         }
     }
@@ -155,6 +174,9 @@ impl Shape {
         match self {
             Self::ValueContext => refused(Code::MethodNotAllowed, "this path has other methods"),
             Self::Vibe => vibe::answers::refused(&VibeCode::MethodNotAllowed.refuse()),
+            Self::Vacant => {
+                vacant_refusal("METHOD_NOT_ALLOWED", 405, "this path has other methods")
+            }
             Self::Problem => problem(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "this path has other methods",
@@ -166,6 +188,7 @@ impl Shape {
         match self {
             Self::ValueContext => refused(Code::Overloaded, "the node is shutting down"),
             Self::Vibe => vibe::answers::saying(VibeCode::Overloaded, "the node is shutting down"),
+            Self::Vacant => vacant_refusal("OVERLOADED", 503, "the node is shutting down"),
             Self::Problem => busy(),
         }
     }
@@ -176,9 +199,14 @@ impl Shape {
         match self {
             Self::ValueContext => refused(Code::NotAuthorized, message),
             Self::Vibe => vibe::answers::saying(VibeCode::SenderNotAuthorized, message),
+            Self::Vacant => vacant_refusal("FORBIDDEN", 403, message),
             Self::Problem => problem(StatusCode::FORBIDDEN, message),
         }
     }
+}
+
+fn vacant_refusal(code: &'static str, status: u16, message: &'static str) -> Reply {
+    super::vacant::refusal(&Refusal::new(code, status, "CH-NET-1", message))
 }
 
 fn refused(code: Code, message: &'static str) -> Reply {

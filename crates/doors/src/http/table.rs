@@ -12,7 +12,7 @@ use http::Method;
 use super::access::{Need, Rule};
 use super::door::{Call, HttpDoor};
 use super::reply::Reply;
-use super::{admin, inbox, journal, messages, operations, send, state, upgrade, vibe};
+use super::{admin, inbox, journal, messages, operations, send, state, upgrade, vacant, vibe};
 
 /// The answer to a call, on its way.
 type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -48,9 +48,10 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 39] = {
+static ROUTES: [Route; 55] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
     const VIBE: Rule = Rule::Principal(ProtocolName::Vibe);
+    const VA: Rule = Rule::Signed(ProtocolName::Vacant);
     const ADMIN: Rule = Rule::Token(Need::Admin);
     const READ_INBOX: Rule = Rule::Token(Need::ReadInbox);
     const READ_LOG: Rule = Rule::Token(Need::ReadLog);
@@ -73,6 +74,22 @@ static ROUTES: [Route; 39] = {
         route!(POST "/inbox/vibe/{agent}/ack", VIBE, vibe::inbox::acknowledge, "moves an inbox's cursor"),
         route!(GET "/state/vibe/{session}", VIBE, vibe::reads::session, "tells a session"),
         route!(POST "/admin/world", ADMIN, admin::world::change, "changes catalog, stock and accounts"),
+        route!(POST "/a2a/message/send", VA, vacant::native::call, "calls the default vacant"),
+        route!(POST "/agents/{vacant}/a2a/message/send", VA, vacant::native::call, "calls a vacant"),
+        route!(GET "/card", Rule::Public, vacant::face::card, "tells the default vacant's signed card"),
+        route!(GET "/agents/{vacant}/card", Rule::Public, vacant::face::card, "tells a vacant's signed card"),
+        route!(GET "/health", Rule::Public, vacant::face::health, "tells the default vacant's state"),
+        route!(GET "/agents/{vacant}/health", Rule::Public, vacant::face::health, "tells a vacant's state"),
+        route!(GET "/.well-known/agent-card.json", Rule::Public, vacant::face::agent_card, "tells the default vacant's A2A card"),
+        route!(GET "/agents/{vacant}/.well-known/agent-card.json", Rule::Public, vacant::face::agent_card, "tells a vacant's A2A card"),
+        route!(POST "/v1/query_capability", Rule::Public, vacant::registry::query, "finds vacants, best first"),
+        route!(GET "/v1/search_capability", Rule::Public, vacant::registry::search, "finds vacants in order"),
+        route!(GET "/v1/capability_card/{id}", Rule::Public, vacant::registry::card, "tells a published card"),
+        route!(POST "/send/vacant", Rule::Token(Need::Send), vacant::send::call, "sends as a hosted vacant"),
+        route!(GET "/inbox/vacant/{agent}", READ_INBOX, inbox::read, "reads a vacant's inbox"),
+        route!(POST "/inbox/vacant/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves that inbox's cursor"),
+        route!(GET "/state/vacant/{agent}", Rule::Token(Need::ReadState), vacant::face::state, "tells a vacant's state and chains"),
+        route!(POST "/admin/vacant", ADMIN, vacant::admin::act, "sets states, publishes cards, judges"),
         route!(GET "/log", READ_LOG, journal::list, "reads the journal as JSON lines"),
         route!(GET "/log/{seq}", READ_LOG, journal::show, "reads one line of the journal"),
         route!(GET "/admin/keys", ADMIN, admin::keys::list, "lists keys"),
