@@ -94,6 +94,7 @@ impl Market {
             soft_limits: SoftLimits::default(),
             carrier: Arc::new(NoCarrier),
             side_logs: SideLogs::default(),
+            hands: chancery_node::Hands::Own,
         };
         let office: Arc<Office> = Arc::new(Node::start(options).unwrap());
         let settings = AllSettings {
