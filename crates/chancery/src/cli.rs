@@ -11,6 +11,7 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::conform::ConformArgs;
 use crate::commands::demo::DemoArgs;
+use crate::commands::gate::{ApprovalsArgs, ApproveArgs, RejectArgs};
 use crate::commands::init::InitArgs;
 use crate::commands::key::KeyCommand;
 use crate::commands::log::LogCommand;
@@ -19,6 +20,8 @@ use crate::commands::schema::SchemaArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::token::TokenCommand;
+use crate::commands::vibe::VibeCommand;
+use crate::commands::world::WorldCommand;
 
 /// Seals, records and dispatches the messages of AI agents, and settles what they dispute
 #[derive(Debug, Parser)]
@@ -80,6 +83,31 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery token new monitor --scope read:log"
     )]
     Token(TokenCommand),
+    /// List purchases that wait for a person
+    #[command(after_help = "Example:\n  chancery approvals --token-file ada.token")]
+    Approvals(ApprovalsArgs),
+    /// Let a purchase go on
+    #[command(
+        after_help = "Example:\n  chancery approve cert_1f8b0c2d3e4f5a6b --token-file ada.token"
+    )]
+    Approve(ApproveArgs),
+    /// Stop a purchase
+    #[command(
+        after_help = "Example:\n  chancery reject cert_1f8b0c2d3e4f5a6b --reason 'too dear' --token-file ada.token"
+    )]
+    Reject(RejectArgs),
+    /// Change catalog, stock, accounts and merchants
+    #[command(
+        subcommand,
+        after_help = "Example:\n  chancery world apply catalog.json --token-file admin.token"
+    )]
+    World(WorldCommand),
+    /// Mandates of vibe commerce in other forms
+    #[command(
+        subcommand,
+        after_help = "Example:\n  chancery vibe ap2 export mandate.json"
+    )]
+    Vibe(VibeCommand),
     /// Show, export, verify, replay and explain a log
     #[command(
         subcommand,
@@ -113,14 +141,45 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// The groups of `chancery --help`, each command in one.
-const GROUPS: [(&str, &[&str]); 4] = [
-    ("Running", &["demo", "init", "serve", "send", "config"]),
-    ("People and keys", &["agent", "key", "token"]),
-    ("Log", &["log"]),
+/// The groups of `chancery --help`, each command in one. Commands that belong together share a line, and say what they do
+/// together.
+const GROUPS: [(&str, &[(&[&str], &str)]); 4] = [
+    (
+        "Running",
+        &[
+            (&["demo"], ""),
+            (&["init"], ""),
+            (&["serve"], ""),
+            (&["send"], ""),
+            (&["config"], ""),
+        ],
+    ),
+    (
+        "People and keys",
+        &[
+            (&["agent"], ""),
+            (&["key"], ""),
+            (&["token"], ""),
+            (
+                &["approvals", "approve", "reject"],
+                "purchases that wait for a person",
+            ),
+            (
+                &["world", "vibe"],
+                "the goods and mandates of vibe commerce",
+            ),
+        ],
+    ),
+    ("Log", &[(&["log"], "")]),
     (
         "Tools",
-        &["canon", "schema", "conform", "bench", "completions", "man"],
+        &[
+            (&["canon"], ""),
+            (&["schema"], ""),
+            (&["conform"], ""),
+            (&["bench"], ""),
+            (&["completions", "man"], "for a shell, and for reading"),
+        ],
     ),
 ];
 
@@ -135,15 +194,16 @@ pub fn command() -> clap::Command {
 
 fn grouped(command: &clap::Command) -> String {
     let mut text = String::new();
-    for (title, names) in GROUPS {
-        for (index, name) in names.iter().enumerate() {
+    for (title, lines) in GROUPS {
+        for (index, (names, together)) in lines.iter().enumerate() {
             let title = if index == 0 { title } else { "" };
-            let about = command
-                .find_subcommand(name)
+            let own = command
+                .find_subcommand(names[0])
                 .and_then(clap::Command::get_about)
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            text.push_str(&format!("{title:<16} {name:<12} {about}\n"));
+            let about = if together.is_empty() { &own } else { *together };
+            text.push_str(&format!("{title:<16} {:<12} {about}\n", names.join(", ")));
         }
     }
     text.push_str(
@@ -174,7 +234,7 @@ mod tests {
         // CH-CLI-1
         let grouped: Vec<&str> = GROUPS
             .iter()
-            .flat_map(|(_, names)| names.iter().copied())
+            .flat_map(|(_, lines)| lines.iter().flat_map(|(names, _)| names.iter().copied()))
             .collect();
         let mut built: Vec<String> = command()
             .get_subcommands()

@@ -125,7 +125,10 @@ pub struct Progress {
     since: Instant,
     bar: Option<ProgressBar>,
     wanted: bool,
+    style: &'static str,
 }
+
+const BYTES_STYLE: &str = "{bar:40} {percent}% {bytes_per_sec}, {eta} left";
 
 impl Progress {
     /// Progress towards a number of bytes; none is shown when it is not known.
@@ -136,6 +139,15 @@ impl Progress {
             since: Instant::now(),
             bar: None,
             wanted: total_bytes.is_some() && !terminal.json && io::stderr().is_terminal(),
+            style: BYTES_STYLE,
+        }
+    }
+
+    /// Progress towards a number of steps of any kind.
+    pub fn of_steps(total: u64, terminal: &Terminal) -> Self {
+        Self {
+            style: "{bar:40} {percent}% {per_sec}, {eta} left",
+            ..Self::of_bytes(Some(total), terminal)
         }
     }
 
@@ -147,6 +159,7 @@ impl Progress {
             since: Instant::now(),
             bar: None,
             wanted: false,
+            style: BYTES_STYLE,
         }
     }
 
@@ -159,9 +172,8 @@ impl Progress {
         if self.bar.is_none() && self.since.elapsed() > PATIENCE {
             let bar =
                 ProgressBar::with_draw_target(Some(self.total_bytes), ProgressDrawTarget::stderr());
-            let style = "{bar:40} {percent}% {bytes_per_sec}, {eta} left";
             bar.set_style(
-                ProgressStyle::with_template(style)
+                ProgressStyle::with_template(self.style)
                     .unwrap_or_else(|_| ProgressStyle::default_bar()),
             );
             self.bar = Some(bar);

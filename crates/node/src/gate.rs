@@ -295,6 +295,11 @@ impl<S: Suite> Gate<S> {
         &self.shared.vault
     }
 
+    /// Where identifiers come from.
+    pub fn entropy(&self) -> Entropy {
+        self.shared.entropy
+    }
+
     /// The clock.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock

@@ -37,7 +37,9 @@ pub use gate::{Gate, GateLimits, Overloaded, Permit};
 pub use inboxes::{InboxEntry, Inboxes};
 pub use leave::Leave;
 pub use node::{Node, Options, StartError};
-pub use office::{Office, Sent, served_protocol};
+pub use office::{
+    Office, Sent, VibeAnswered, hosting_protocol, served_protocol, vibe_approver, vibe_reader,
+};
 pub use outbox::{Attempt, Carried, Carrier, NoCarrier};
 pub use reconcile::ReconcileError;
 pub use sequencer::Decided;

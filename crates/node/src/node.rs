@@ -12,6 +12,7 @@ use chancery_core::time::Time;
 use chancery_core::timer::TIMERS;
 use chancery_journal::InForce;
 use chancery_store::{Store, StoreError};
+use chancery_vibe::flight::Flights;
 use tokio::task::JoinHandle;
 
 use crate::after::Follow;
@@ -92,6 +93,8 @@ pub struct Node<S: Suite> {
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
     started: Time,
+    /// Keys of vibe requests that wait for their answer (CH-JRN-13).
+    pub(crate) flights: std::sync::Mutex<Flights>,
     hints: Allowance,
     running: std::sync::Mutex<Option<Running>>,
 }
@@ -163,6 +166,7 @@ impl<S: Suite> Node<S> {
             side_logs,
             soft_limits,
             started,
+            flights: std::sync::Mutex::default(),
             hints: Allowance::new(HINTS_PER_S),
             running,
         })

@@ -1,5 +1,9 @@
 //! The node as doors see it: one method a thing that a caller can ask for.
 
+mod vibe;
+
+pub use vibe::{VibeAnswered, vibe_approver, vibe_reader};
+
 use std::time::Duration;
 
 use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
@@ -15,6 +19,7 @@ use chancery_vacant::Vacant;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
 use chancery_value_context::{Answer, ValueContext};
+use chancery_vibe::Vibe;
 use serde::de::DeserializeOwned;
 
 use crate::node::Node;
@@ -231,9 +236,16 @@ pub(crate) fn internal() -> Refusal {
     Fault::new(Code::Internal, "the node could not answer").into_refusal("")
 }
 
-/// The protocol whose inboxes, states and sends a path names, as far as this build has it.
-pub fn served_protocol(name: &str) -> Option<ProtocolName> {
+/// The protocol of that name, if its agents are hosted by name.
+pub fn hosting_protocol(name: &str) -> Option<ProtocolName> {
     [ValueContext::NAME, Vacant::NAME]
         .into_iter()
         .find(|protocol| protocol.as_str() == name)
+}
+
+/// The protocol of that name, as far as this build has it.
+pub fn served_protocol(name: &str) -> Option<ProtocolName> {
+    [ValueContext::NAME, Vibe::NAME, Vacant::NAME]
+        .into_iter()
+        .find(|served| served.as_str() == name)
 }

@@ -22,7 +22,7 @@ use chancery_vibe::Vibe;
 use serde::de::DeserializeOwned;
 
 use crate::office::Office;
-use crate::suite::AllSettings;
+use crate::suite::{AllSettings, WORLD_DIGEST};
 
 /// Why the record could not be brought in line with the files.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,31 @@ pub enum ReconcileError {
 impl Office {
     /// Writes the rule settings if they differ from the record.
     pub async fn reconcile_settings(&self, settings: &AllSettings) -> Result<bool, ReconcileError> {
+        let changed = self.reconcile_config(settings).await?;
+        if settings.vibe.world.is_some() {
+            self.reconcile_pinned_keys().await?;
+        }
+        Ok(changed)
+    }
+
+    /// Puts the keys that the world seed pins on record (VC-SIG-3): the log alone says which key signed.
+    async fn reconcile_pinned_keys(&self) -> Result<(), ReconcileError> {
+        let Some(seed) = self.gate().suite().seed() else {
+            return Ok(());
+        };
+        let mut keys = seed.key_records();
+        keys.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
+        for key in keys {
+            let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
+            if on_record.is_none() {
+                let what = format!("key {} of {}", key.id, key.owner);
+                self.record(Act::Key(key), || what).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn reconcile_config(&self, settings: &AllSettings) -> Result<bool, ReconcileError> {
         let json = |value: Result<serde_json::Value, serde_json::Error>| {
             value.map_err(|error| StoreError(error.to_string()))
         };
@@ -60,9 +85,17 @@ impl Office {
         if let Some(world) = &settings.vibe.world {
             let value = json(serde_json::to_value(&settings.vibe))?;
             protocols.insert(Vibe::NAME.as_str().to_owned(), value);
-            digests.insert("vibe-world".to_owned(), world.clone());
+            digests.insert(WORLD_DIGEST.to_owned(), world.clone());
             let permissions = chancery_vibe::partition::TABLE.digest();
             digests.insert("vibe-permissions".to_owned(), permissions.hex());
+        }
+        let vibe = Vibe::NAME.as_str();
+        if !protocols.contains_key(vibe)
+            && self.row::<serde_json::Value>(&config_key(vibe))?.is_some()
+        {
+            // A world that was served and is configured no more (CH-CFG-4).
+            let value = json(serde_json::to_value(&settings.vibe))?;
+            protocols.insert(vibe.to_owned(), value);
         }
         let mut same = self.row(&digests_key())?.as_ref() == Some(&digests);
         for (name, value) in &protocols {

@@ -1,12 +1,15 @@
 //! The protocols that this program serves, as one closed set with the administration.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use chancery_core::admin::{self, Act, RunState};
+use chancery_core::admin::{self, Act, Config, RunState};
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
 use chancery_core::line::{Damage, Line, ProtocolName, Seq};
 use chancery_core::protocol::{Failure, Input, Protocol, SignatureCheck, Suite};
+use chancery_core::refusal::Refusal;
 use chancery_core::rows::{RowKey, Rows, RowsDamaged};
 use chancery_core::timer::TimerName;
 use chancery_core::window::WindowName;
@@ -18,14 +21,28 @@ use chancery_vacant::{Vacant, act as vacant_act, rules as vacant_rules};
 use chancery_value_context::settings::{RULES_VERSION, Settings as ValueContextSettings};
 use chancery_value_context::{Answer as ValueContextAnswer, ValueContext, rules};
 use chancery_vibe::settings::{RULES_VERSION as VIBE_RULES_VERSION, Settings as VibeSettings};
+use chancery_vibe::world::seed::Seed;
 use chancery_vibe::{Answer as VibeAnswer, Vibe};
 
 /// The suite of this program.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Chancery {
     value_context: ValueContext,
     vibe: Vibe,
     vacant: Vacant,
+    /// The world that vibe starts from; a log with vibe lines cannot be decided again without it.
+    seed: Option<Arc<Seed>>,
+}
+
+/// The name under which a configuration line holds the digest of the world seed (CH-JRN-12).
+pub const WORLD_DIGEST: &str = "vibe-world";
+
+/// What a missing world seed is told with.
+pub const SEED_NEEDED: &str = "the world seed with the SHA-256";
+
+/// The row that says which world was planted.
+fn planted_key() -> RowKey {
+    RowKey::text("vibe-seed", &[])
 }
 
 /// An input of any of the protocols, or of the administration.
@@ -77,6 +94,19 @@ const WINDOWS: &[WindowName] = &{
 };
 
 impl Chancery {
+    /// The suite over a world of vibe.
+    pub fn with_seed(seed: Arc<Seed>) -> Self {
+        Self {
+            seed: Some(seed),
+            ..Self::default()
+        }
+    }
+
+    /// The world that vibe starts from, where there is one.
+    pub fn seed(&self) -> Option<&Arc<Seed>> {
+        self.seed.as_ref()
+    }
+
     /// Value-Context messaging.
     pub fn value_context(&self) -> &ValueContext {
         &self.value_context
@@ -102,6 +132,9 @@ impl Chancery {
             ProtocolName::Vacant => self.vacant.agent_changed(id, before, after, cx),
             _ => Ok(()),
         };
+        if let Act::Config(config) = act {
+            self.plant(config, cx)?;
+        }
         let seq = admin::decide(act, &hook, cx)?;
         if let Act::Agent {
             protocol: ProtocolName::ValueContext,
@@ -115,6 +148,31 @@ impl Chancery {
         Ok(Verdict::Record {
             answer: AnyAnswer::Act(seq),
         })
+    }
+
+    /// The first configuration that names a world brings its rows, live, in recovery and in replay alike: so the log and
+    /// the seed together give every row, and no store has to know of seeds.
+    fn plant(&self, config: &Config, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        let Some(digest) = config.digests.get(WORLD_DIGEST) else {
+            return Ok(());
+        };
+        match cx.row::<String>(&planted_key())? {
+            Some(planted) if planted == *digest => return Ok(()),
+            Some(_) => {
+                let message = "the log began with another world seed";
+                return Err(Refusal::new("world_seed_differs", 409, "CH-JRN-12", message).into());
+            }
+            None => {}
+        }
+        let seed = self.seed.as_ref();
+        let seed = seed
+            .filter(|seed| seed.digest.hex() == *digest)
+            .ok_or_else(|| RowsDamaged(format!("{SEED_NEEDED} {digest} is needed and not here")))?;
+        for (key, bytes) in seed.rows().iter() {
+            cx.put_bytes(key.clone(), bytes.clone());
+        }
+        cx.put(planted_key(), digest);
+        Ok(())
     }
 }
 

@@ -22,16 +22,10 @@ impl Office {
     pub async fn issue_token(
         &self,
         principal: &str,
-        mut scopes: Vec<String>,
+        scopes: Vec<String>,
     ) -> Result<(TokenRecord, String), Refusal> {
-        let mut random = [0; 38];
-        getrandom::fill(&mut random).map_err(|_| failed("the secure generator does not answer"))?;
-        let id = chancery_core::digest::hex::encode(&random[..6]);
-        let token = format!("{PREFIX}{id}.{}", base64::encode_url(&random[6..]));
-        scopes.sort_unstable();
-        scopes.dedup();
         let record = TokenRecord {
-            id,
+            id: String::new(),
             principal: principal.to_owned(),
             scopes,
             addresses: Vec::new(),
@@ -39,6 +33,20 @@ impl Office {
             merchant_id: None,
             revoked: false,
         };
+        self.issue_token_for(record).await
+    }
+
+    /// The same for a record that says more than scopes; its `id` is chosen here.
+    pub async fn issue_token_for(
+        &self,
+        mut record: TokenRecord,
+    ) -> Result<(TokenRecord, String), Refusal> {
+        let mut random = [0; 38];
+        getrandom::fill(&mut random).map_err(|_| failed("the secure generator does not answer"))?;
+        record.id = chancery_core::digest::hex::encode(&random[..6]);
+        let token = format!("{PREFIX}{}.{}", record.id, base64::encode_url(&random[6..]));
+        record.scopes.sort_unstable();
+        record.scopes.dedup();
         self.adopt_token(record.clone(), Sha256Digest::of(token.as_bytes()))
             .await?;
         Ok((record, token))
@@ -50,12 +58,18 @@ impl Office {
         record: TokenRecord,
         hash: Sha256Digest,
     ) -> Result<(), Refusal> {
-        let hash = Bytes::copy_from_slice(&hash.0);
-        let key = hash_key(&record.id);
+        let id = record.id.clone();
         self.act(Act::Token(record)).await?;
+        self.keep_token_hash(&id, hash)
+    }
+
+    /// Keeps the hash of a token on record, in place of the one it had.
+    pub fn keep_token_hash(&self, id: &str, hash: Sha256Digest) -> Result<(), Refusal> {
+        let by_hash = (id_key(&hash), Some(Bytes::copy_from_slice(id.as_bytes())));
+        let by_id = (hash_key(id), Some(Bytes::copy_from_slice(&hash.0)));
         let store = self.gate().store();
         store
-            .ops_put(&[(key, Some(hash))], true)
+            .ops_put(&[by_id, by_hash], true)
             .map_err(|_| failed("the token's hash cannot be kept"))
     }
 
@@ -95,21 +109,36 @@ impl Office {
 
     /// Whose token this is; none for any text that is not a token in force.
     pub fn bearer(&self, token: &str) -> Result<Option<TokenRecord>, StoreError> {
-        let Some((id, _)) = token
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.split_once('.'))
-        else {
+        let hash = Sha256Digest::of(token.as_bytes());
+        let Some(id) = self.token_id(token, &hash)? else {
             return Ok(None);
         };
-        let Some(kept) = self.gate().store().ops_get(&hash_key(id))? else {
+        let Some(kept) = self.gate().store().ops_get(&hash_key(&id))? else {
             return Ok(None);
         };
-        if !bool::from(kept.as_ref().ct_eq(&Sha256Digest::of(token.as_bytes()).0)) {
+        if !bool::from(kept.as_ref().ct_eq(&hash.0)) {
             return Ok(None);
         }
-        let record: Option<TokenRecord> = self.row(&token_key(id))?;
+        let record: Option<TokenRecord> = self.row(&token_key(&id))?;
         Ok(record.filter(|record| !record.revoked))
     }
+
+    /// The name of a token: its text begins with it, or it was adopted under a text made elsewhere.
+    fn token_id(&self, token: &str, hash: &Sha256Digest) -> Result<Option<String>, StoreError> {
+        let named = token
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split_once('.'));
+        if let Some((id, _)) = named {
+            return Ok(Some(id.to_owned()));
+        }
+        let id = self.gate().store().ops_get(&id_key(hash))?;
+        Ok(id.and_then(|id| String::from_utf8(id.to_vec()).ok()))
+    }
+}
+
+/// Whose name a token's hash leads to. Knowing where a hash lies tells nothing of the token.
+fn id_key(hash: &Sha256Digest) -> RowKey {
+    RowKey::text("token-id", &[&hash.hex()])
 }
 
 fn hash_key(id: &str) -> RowKey {

@@ -12,6 +12,7 @@
 pub mod action;
 pub mod address;
 pub mod answer;
+pub mod ap2;
 pub mod code;
 pub mod conformance;
 pub mod flight;

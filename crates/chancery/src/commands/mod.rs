@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod conform;
 pub(crate) mod demo;
+pub(crate) mod gate;
 pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod log;
@@ -15,6 +16,8 @@ pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod token;
+pub(crate) mod vibe;
+pub(crate) mod world;
 
 use crate::cli::{Cli, Command};
 use crate::config::{Flags, Sources, variables_of_process};
@@ -35,6 +38,11 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Send(args) => send::run(&args, &sources, terminal),
         Command::Agent(command) => agent::run(command, &sources, terminal),
         Command::Token(command) => token::run(command, &sources, terminal),
+        Command::Approvals(args) => gate::list(&args, &sources, terminal),
+        Command::Approve(args) => gate::approve(&args, &sources, terminal),
+        Command::Reject(args) => gate::reject(&args, &sources, terminal),
+        Command::World(command) => world::run(command, &sources, terminal),
+        Command::Vibe(command) => vibe::run(command, terminal),
         Command::Bench(command) => bench::run(command, terminal),
         Command::Config(command) => config::run(command, &sources, terminal),
         Command::Key(command) => key::run(command, &sources, terminal),

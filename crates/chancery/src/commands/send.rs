@@ -17,6 +17,7 @@ use chancery_value_context::settings::Settings;
 use chancery_value_context::sign::seal;
 use serde::Deserialize;
 
+use super::vibe;
 use crate::client::{self, Answered, NodeArgs};
 use crate::config::{Flags, Sources};
 use crate::exit::{Exit, Failed, Failure, Outcome};
@@ -31,7 +32,7 @@ pub(crate) const MESSAGES: [&str; 3] = [".well-known", "vcp", "messages"];
 #[derive(Debug, clap::Args)]
 pub(crate) struct SendArgs {
     /// Whose envelope it is
-    #[arg(value_parser = ["value-context"])]
+    #[arg(value_parser = ["value-context", "vibe"])]
     protocol: String,
     /// The envelope; - for standard input
     file: PathBuf,
@@ -49,6 +50,15 @@ pub(crate) fn run(
     terminal: &mut Terminal,
 ) -> Outcome {
     let text = input::read(&args.file)?;
+    if args.protocol == "vibe" {
+        if args.key.is_some() {
+            return Err(Failure::usage("envelopes of vibe are not signed here")
+                .next("leave --key out; a signature that is in the file is sent as it stands")
+                .into());
+        }
+        let node = args.node.client(sources)?;
+        return client::block_on(vibe::send(&node, text.into()))?.tell(terminal);
+    }
     let envelope: Bytes = match &args.key {
         Some(path) => {
             let key = secret_file::read_key(path)?;

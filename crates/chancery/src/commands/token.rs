@@ -35,8 +35,21 @@ pub(crate) struct NewArgs {
     /// Whom it speaks for
     principal: String,
     /// What it allows: send:AGENT, read:log, read:inbox:AGENT, read:state:AGENT, approve, admin
-    #[arg(long = "scope", value_name = "SCOPE", required = true)]
+    #[arg(
+        long = "scope",
+        value_name = "SCOPE",
+        required_unless_present = "addresses"
+    )]
     scopes: Vec<String>,
+    /// A vibe address it speaks as, such as buyer or merchant:pricing
+    #[arg(long = "address", value_name = "ADDRESS")]
+    addresses: Vec<String>,
+    /// The consumer it acts for
+    #[arg(long, value_name = "ID")]
+    consumer: Option<String>,
+    /// The merchant it acts for
+    #[arg(long, value_name = "ID")]
+    merchant: Option<String>,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -67,7 +80,13 @@ pub(crate) fn run(
 ) -> Outcome {
     match command {
         TokenCommand::New(args) => {
-            let asked = json!({"principal": args.principal, "scopes": args.scopes});
+            let asked = json!({
+                "principal": args.principal,
+                "scopes": args.scopes,
+                "addresses": args.addresses,
+                "consumer_id": args.consumer,
+                "merchant_id": args.merchant,
+            });
             let node = args.node.client(sources)?;
             let answered = client::block_on(node.post(&TOKENS, asked.to_string()))?;
             issued(&answered.done("token")?, terminal)?;
@@ -132,8 +151,8 @@ fn listed(answered: &Answered, terminal: &mut Terminal) -> Result<(), Failed> {
             token.id,
             state.to_owned(),
             token.principal,
-            token.scopes.join(" "),
+            [token.scopes, token.addresses].concat().join(" "),
         ]
     });
-    terminal.table(["ID", "STATE", "PRINCIPAL", "SCOPES"], rows)
+    terminal.table(["ID", "STATE", "PRINCIPAL", "ALLOWS"], rows)
 }

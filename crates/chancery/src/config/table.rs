@@ -287,6 +287,48 @@ pub const KEYS: &[Key] = &[
         "longest life of a key that is made for a spawned agent",
     ),
     key(
+        "vibe.world",
+        Kind::Path,
+        "\"\"",
+        "world seed: merchants, catalog, stock, accounts, such as world.json; empty: not served",
+    ),
+    key(
+        "vibe.platform",
+        Kind::Text,
+        "\"auto\"",
+        "\"auto\": the node ranks, verifies, certifies, authorizes and refunds; \"manual\": principals do",
+    ),
+    key(
+        "vibe.clock",
+        Kind::Text,
+        "\"envelope\"",
+        "what decides expiry: \"envelope\" (the sender's ts) or \"wall\"; a fixed clock overrides both",
+    ),
+    key(
+        "vibe.signed",
+        Kind::Switch,
+        "false",
+        "envelopes are signed with keys that the world seed pins; needs clock = \"wall\"",
+    ),
+    key(
+        "vibe.tokens",
+        Kind::Path,
+        "\"\"",
+        "bearer tokens by their SHA-256, such as tokens.toml; empty: only those that chancery token made",
+    ),
+    key(
+        "vibe.strict_uuid",
+        Kind::Switch,
+        "false",
+        "msg_id has to be UUID v4",
+    ),
+    key(
+        "vibe.idempotency_retention_s",
+        Kind::Integer { min: 86400 },
+        "86400",
+        "seconds for which an idempotency key stays bound; at least 86400",
+    ),
+    key(
         "vacant.max_bytes",
         Kind::Integer { min: 1024 },
         "1048576",
@@ -313,7 +355,7 @@ pub const KEYS: &[Key] = &[
 ];
 
 /// Sections of protocols that this build does not serve.
-pub const SECTIONS_TO_COME: [&str; 2] = ["vibe", "agh"];
+pub const SECTIONS_TO_COME: [&str; 1] = ["agh"];
 
 /// A list of tables: `[[section.name]]`, any number of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use chancery_core::time::{Time, parse_value_context};
 use chancery_value_context::message::Kind as MessageKind;
+use chancery_vibe::settings::{Clock as VibeClock, Platform, Settings as VibeRules};
 
 use chancery_node::vacants::{Behaviour, OnRestart};
 use chancery_vacant::state::State;
@@ -94,6 +95,17 @@ pub struct ValueContext {
     pub short_lived_key_max_s: u64,
 }
 
+/// The section of vibe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vibe {
+    /// The world seed (VC-WLD-1); without one the protocol is not served.
+    pub world: Option<PathBuf>,
+    /// Tokens that were made elsewhere.
+    pub tokens: Option<PathBuf>,
+    /// What the rules go by, but for what the seed says.
+    pub rules: VibeRules,
+}
+
 /// The section of vacant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vacant {
@@ -165,6 +177,8 @@ pub struct Config {
     pub limits: Limits,
     /// value-context.
     pub value_context: ValueContext,
+    /// vibe.
+    pub vibe: Vibe,
     /// vacant.
     pub vacant: Vacant,
 }
@@ -191,6 +205,7 @@ impl Config {
             limits: of.limits(),
             vacant: vacant(settings)?,
             value_context: of.value_context()?,
+            vibe: of.vibe()?,
         })
     }
 }
@@ -265,6 +280,39 @@ impl Typed<'_> {
             accept_vcp_2_0: self.switch("value_context.accept_vcp_2_0"),
             short_lived_key_max_s: self.integer("value_context.short_lived_key_max_s"),
             disabled_types: self.kinds("value_context.disabled_types")?,
+        })
+    }
+
+    fn vibe(&self) -> Result<Vibe, Failure> {
+        let clock = self.0.get("vibe.clock");
+        let platform = self.0.get("vibe.platform");
+        let is_fixed = text(self.0.get("clock")).starts_with("fixed:");
+        let rules = VibeRules {
+            platform: match text(platform) {
+                "auto" => Platform::Auto,
+                "manual" => Platform::Manual,
+                _ => return Err(wrong(platform, "\"auto\" or \"manual\"")),
+            },
+            clock: match text(clock) {
+                // A fixed clock of the node overrides both.
+                "envelope" if !is_fixed => VibeClock::Envelope,
+                "envelope" | "wall" => VibeClock::Wall,
+                _ => return Err(wrong(clock, "\"envelope\" or \"wall\"")),
+            },
+            signed: self.switch("vibe.signed"),
+            strict_uuid: self.switch("vibe.strict_uuid"),
+            idempotency_retention_s: self.integer("vibe.idempotency_retention_s"),
+            ..VibeRules::default()
+        };
+        rules.check().map_err(|fault| {
+            let setting = self.0.get("vibe.signed");
+            Failure::usage(format!("{}: {fault}", setting.place()))
+                .next("set vibe.clock = \"wall\", or vibe.signed = false")
+        })?;
+        Ok(Vibe {
+            world: self.path("vibe.world"),
+            tokens: self.path("vibe.tokens"),
+            rules,
         })
     }
 

@@ -6,6 +6,8 @@ mod reload;
 mod start_line;
 mod tokens;
 mod vacants;
+mod vibe_tokens;
+mod world_seed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +30,10 @@ use crate::exit::Failure;
 use files::WorldFile;
 use opened::Opened;
 use reload::Reloading;
+use world_seed::WorldSeed;
 
 pub(crate) use start_line::StartLine;
+pub(crate) use world_seed::{kept_in as seed_kept_in, read as read_seed};
 
 /// A node that is served.
 pub(crate) struct Host {
@@ -52,7 +56,9 @@ impl Host {
             .as_deref()
             .map(|path| WorldFile::read(path, config.dev))
             .transpose()?;
-        let opened = Opened::open(config)?;
+        let seed = WorldSeed::of(config)?;
+        let opened = Opened::open(config, &seed.suite())?;
+        seed.keep(config)?;
         let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
         let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
         let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
@@ -60,11 +66,13 @@ impl Host {
         let office = Arc::new(start_node(
             config,
             &opened,
+            seed.suite(),
             world.as_mut(),
             Arc::clone(&carrier),
         )?);
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
+        vibe_tokens::adopt(&office, config).await?;
         let vacants = vacants::vacants(Arc::clone(&office), config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
@@ -135,12 +143,13 @@ impl Host {
 fn start_node(
     config: &Config,
     opened: &Opened,
+    suite: Chancery,
     world: Option<&mut WorldFile>,
     carrier: Arc<HttpCarrier>,
 ) -> Result<Office, Failure> {
     let limits = &config.limits;
     let options = Options {
-        suite: Arc::new(Chancery::default()),
+        suite: Arc::new(suite),
         store: opened.store(),
         vault: files::vault(world)?,
         clock: match config.clock {
@@ -183,10 +192,15 @@ async fn bring_in_line(
     config: &Config,
     world: Option<&WorldFile>,
 ) -> Result<usize, Failure> {
+    let vibe = config.vibe.rules.clone();
+    let seed = office.gate().suite().seed();
     let settings = AllSettings {
         value_context: rule_settings(config),
+        vibe: match (seed, &config.vibe.world) {
+            (Some(seed), Some(_)) => seed.in_settings(vibe),
+            _ => vibe,
+        },
         vacant: vacants::rule_settings(config),
-        ..AllSettings::default()
     };
     let mut written = usize::from(
         office

@@ -24,10 +24,10 @@ pub(super) enum Opened {
 
 impl Opened {
     /// Opens the store that the configuration names and decides the tail of its log again.
-    pub(super) fn open(config: &Config) -> Result<Self, Failure> {
+    pub(super) fn open(config: &Config, suite: &Chancery) -> Result<Self, Failure> {
         match config.store {
             config::Store::Memory => Ok(Self::Memory(Arc::new(Memory::new()))),
-            config::Store::Embedded => open_embedded(config),
+            config::Store::Embedded => open_embedded(config, suite),
         }
     }
 
@@ -85,8 +85,7 @@ impl Opened {
     }
 }
 
-fn open_embedded(config: &Config) -> Result<Opened, Failure> {
-    let suite = Chancery::default();
+fn open_embedded(config: &Config, suite: &Chancery) -> Result<Opened, Failure> {
     let options = Options {
         address: config.listen.to_string(),
         segment_bytes: config.segment_bytes,
@@ -103,7 +102,7 @@ fn open_embedded(config: &Config) -> Result<Opened, Failure> {
         );
     }
     let recovered =
-        recover(&suite, &store, &tail).map_err(|error| Failure::damaged(error.to_string()))?;
+        recover(suite, &store, &tail).map_err(|error| Failure::damaged(error.to_string()))?;
     tracing::debug!(?recovered, "the tail of the log was decided again");
     Ok(Opened::Embedded {
         store: Arc::new(store),

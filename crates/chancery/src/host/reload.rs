@@ -18,8 +18,8 @@ use chancery_node::Office;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::bring_in_line;
 use super::files::{WorldFile, tls_identity};
+use super::{bring_in_line, vibe_tokens};
 use crate::config::Config;
 use crate::exit::Failure;
 
@@ -70,8 +70,9 @@ async fn read_again(reloading: &Reloading) -> Result<usize, Failure> {
         let replaced = keeper.replace(&tls_identity(tls)?);
         replaced.map_err(|error| Failure::usage(error.to_string()))?;
     }
+    let adopted = vibe_tokens::adopt(office, config).await?;
     let Some(path) = &config.value_context.world else {
-        return Ok(0);
+        return Ok(adopted);
     };
     let mut world = WorldFile::read(path, config.dev)?;
     let secret_keys = world.take_secret_keys()?;
@@ -108,7 +109,7 @@ async fn read_again(reloading: &Reloading) -> Result<usize, Failure> {
     for (owner, key) in replacing {
         vault.hold(owner, key);
     }
-    Ok(written)
+    Ok(adopted + written)
 }
 
 fn alert(office: &Office) {

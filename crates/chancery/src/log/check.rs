@@ -80,11 +80,29 @@ pub fn replay<S: Suite + Clone>(
     lines: Lines,
     progress: &mut Progress,
 ) -> Result<Checked<ReplayReport>, Failure> {
+    Ok(replay_to_rows(rules, lines, progress)?.0)
+}
+
+/// The same, with the state that the log leaves.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn replay_to_rows<S: Suite + Clone>(
+    rules: Rules<'_, S>,
+    lines: Lines,
+    progress: &mut Progress,
+) -> Result<(Checked<ReplayReport>, MapRows), Failure> {
     let replayer = Replayer::new(rules.suite.clone(), MapRows::default())
         .map_err(|damage| Failure::damaged(damage.to_string()))?;
     let mut taker = Counting::of(replayer, rules.serves, progress);
     let unended = taker.run(rules.suite, lines)?;
-    Ok(taker.checked(unended, |replayer| replayer.finish().0))
+    let mut rows = MapRows::default();
+    let checked = taker.checked(unended, |replayer| {
+        let (report, left) = replayer.finish();
+        rows = left;
+        report
+    });
+    Ok((checked, rows))
 }
 
 /// The chains between pairs of vacants: no gap, no repeat, no fork (VA-REP-3).

@@ -13,9 +13,11 @@ mod places;
 mod pool;
 mod side;
 mod summary;
+mod what_if;
 
-pub use check::{Checked, Rules, Verified, replay, verify};
+pub use check::{Checked, Rules, Verified, replay, replay_to_rows, verify};
 pub use files::{LOG_FILE, LogFile, find};
 pub use lines::{Block, Lines, Where};
 pub use side::{Note, notes_about};
 pub use summary::{Summary, message_id};
+pub use what_if::{Difference, Item, NotJudged, WhatIf};

@@ -21,8 +21,16 @@ fn it_needs_nothing_and_leaves_nothing() {
         "the child is running",
         "sha256 ",
         "identical",
+        "403 private_utility_leak",
+        "409 approval_required",
+        "four checks hold",
+        "refunded in full",
     ] {
         assert!(text.contains(part), "{part}: {text}");
+    }
+    // VC-PRIV-1: what the buyer and the merchant of the story keep to themselves.
+    for private in ["45000", "450.00", "10500", "105.00"] {
+        assert!(!text.contains(private), "{text}");
     }
     assert!(!text.contains('\u{1b}'), "no colour on a pipe: {text}");
     assert_eq!(std::fs::read_dir(place.path("tmp")).unwrap().count(), 0);

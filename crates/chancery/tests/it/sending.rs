@@ -115,5 +115,5 @@ fn a_node_that_is_not_there_is_told_with_what_to_do() {
     place
         .run(&["send", "value-context", "missing.json"])
         .exits(2);
-    place.run(&["send", "vibe", "share.json"]).exits(2);
+    place.run(&["send", "agh", "share.json"]).exits(2);
 }

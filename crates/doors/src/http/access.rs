@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::door::HttpDoor;
 use super::reply::{Reply, problem, unauthorized};
+use super::vibe;
 
 /// Who may use a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub enum Rule {
     Signed(ProtocolName),
     /// Who has a token that allows it; anybody with `dev` on loopback.
     Token(Need),
+    /// Who has a token in force, for what the protocol lets its principal do; anybody with `dev` on loopback.
+    Principal(ProtocolName),
     /// Nobody, unless `dev` is on: elsewhere the path does not exist.
     DevOnly,
 }
@@ -71,18 +74,49 @@ pub(crate) async fn authorize(
     if door.is_dev() {
         return Ok(Access::Free);
     }
-    let Some(token) = bearer(headers) else {
-        return Err(unauthorized(NO_TOKEN));
-    };
-    let token = token.to_owned();
-    let record = door.read(move |office| office.bearer(&token)).await?;
-    let Some(record) = record else {
-        return Err(unauthorized(WRONG_TOKEN));
+    let record = match bearer_token(door, headers).await? {
+        Bearer::InForce(record) => record,
+        Bearer::Missing => return Err(unauthorized(NO_TOKEN)),
+        Bearer::Unknown => return Err(unauthorized(WRONG_TOKEN)),
     };
     if !allows(&record.scopes, need, agent) {
         return Err(forbidden());
     }
     Ok(Access::Token(record))
+}
+
+/// What a request says about its caller.
+pub(crate) enum Bearer {
+    /// The record of its token.
+    InForce(TokenRecord),
+    /// It shows no token.
+    Missing,
+    /// It shows one that is none.
+    Unknown,
+}
+
+/// Looks the token of a request up.
+pub(crate) async fn bearer_token(door: &HttpDoor, headers: &HeaderMap) -> Result<Bearer, Reply> {
+    let Some(token) = bearer(headers) else {
+        return Ok(Bearer::Missing);
+    };
+    let token = token.to_owned();
+    let record = door.read(move |office| office.bearer(&token)).await?;
+    Ok(record.map_or(Bearer::Unknown, Bearer::InForce))
+}
+
+/// Lets the holder of any token in force in.
+pub(crate) async fn principal(door: &HttpDoor, headers: &HeaderMap) -> Result<Access, Reply> {
+    if door.is_dev() {
+        return Ok(Access::Free);
+    }
+    match bearer_token(door, headers).await {
+        Ok(Bearer::InForce(record)) => Ok(Access::Token(record)),
+        Ok(Bearer::Missing | Bearer::Unknown) => Err(vibe::answers::refused(
+            &vibe::answers::at_the_door(chancery_vibe::code::Code::Unauthenticated),
+        )),
+        Err(reply) => Err(vibe::answers::failed(&reply)),
+    }
 }
 
 /// The answer to a caller whose token does not allow this.

@@ -187,7 +187,17 @@ impl Call {
 
     /// The body of an administrative request as a value.
     pub(crate) async fn value<T: DeserializeOwned>(self, door: &HttpDoor) -> Result<T, Reply> {
-        let bytes = read_body(door, &self.parts, self.body).await?;
+        let limit = door.limits.admin_body_bytes;
+        self.value_within(door, limit).await
+    }
+
+    /// The same with a bound of its own.
+    pub(crate) async fn value_within<T: DeserializeOwned>(
+        self,
+        door: &HttpDoor,
+        limit: usize,
+    ) -> Result<T, Reply> {
+        let bytes = read_body(door, &self.parts, self.body, limit).await?;
         serde_json::from_slice(&bytes).map_err(|error| {
             let place = format!("line {}, column {}", error.line(), error.column());
             let detail = match error.classify() {
@@ -201,8 +211,12 @@ impl Call {
     }
 }
 
-async fn read_body(door: &HttpDoor, parts: &Parts, body: axum::body::Body) -> Result<Bytes, Reply> {
-    let limit = door.limits.admin_body_bytes;
+async fn read_body(
+    door: &HttpDoor,
+    parts: &Parts,
+    body: axum::body::Body,
+    limit: usize,
+) -> Result<Bytes, Reply> {
     door.bodies
         .read(&parts.headers, body, limit)
         .await

@@ -25,12 +25,60 @@ const PORTION: usize = 64;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
+/// Which entries are meant: those of one inbox, or of one session in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// The inbox.
+    pub(crate) name: InboxName,
+    /// The session, where one is named.
+    pub(crate) session_id: Option<String>,
+}
+
+impl Wanted {
+    fn keeps(&self, line: &[u8]) -> bool {
+        #[derive(Deserialize)]
+        struct Line<'l> {
+            #[serde(borrow)]
+            envelope: Envelope<'l>,
+        }
+        #[derive(Deserialize)]
+        struct Envelope<'l> {
+            #[serde(borrow)]
+            session_id: std::borrow::Cow<'l, str>,
+        }
+        let Some(wanted) = &self.session_id else {
+            return true;
+        };
+        serde_json::from_slice::<Line<'_>>(line)
+            .is_ok_and(|line| line.envelope.session_id == wanted.as_str())
+    }
+}
+
 /// What a reader asks for.
-struct Asked {
-    name: InboxName,
+pub(crate) struct Asked {
+    /// Which entries.
+    pub(crate) wanted: Wanted,
     after: Option<Seq>,
-    limit: usize,
+    /// How many at most.
+    pub(crate) limit: usize,
     wait: Duration,
+}
+
+impl Asked {
+    /// What the parameters of a request say.
+    pub(crate) fn of(wanted: Wanted, query: &Query) -> Result<Self, Reply> {
+        let limit = query
+            .number("limit")?
+            .unwrap_or(LIMIT)
+            .clamp(1, LIMIT_AT_MOST);
+        let wait = query.number("wait")?.unwrap_or(0).min(WAIT_S_AT_MOST);
+        Ok(Self {
+            wanted,
+            after: query.number("after")?,
+            limit: usize::try_from(limit).unwrap_or(PORTION),
+            wait: Duration::from_secs(wait),
+        })
+    }
 }
 
 /// Reads an inbox: a page, a page once there is one, or a stream.
@@ -48,15 +96,30 @@ async fn answer(
     headers: &HeaderMap,
 ) -> Result<Reply, Reply> {
     let asked = asked?;
-    let name = asked.name.clone();
-    let cursor = door
-        .read(move |office| hosted_cursor(office, &name))
-        .await?
-        .ok_or_else(not_found)?;
-    let after = asked.after.unwrap_or(cursor);
+    let name = asked.wanted.name.clone();
+    if !door.read(move |office| office.hosts(&name)).await? {
+        return Err(not_found());
+    }
+    serve(door, asked, headers).await
+}
+
+/// Reads an inbox that the caller may read.
+pub(crate) async fn serve(
+    door: &Arc<HttpDoor>,
+    asked: Asked,
+    headers: &HeaderMap,
+) -> Result<Reply, Reply> {
+    let after = match asked.after {
+        Some(after) => after,
+        None => {
+            let name = asked.wanted.name.clone();
+            door.read(move |office| office.inboxes().cursor(&name))
+                .await?
+        }
+    };
     if wants_stream(headers) {
         let after = last_event_id(headers).unwrap_or(after);
-        return inbox_stream::stream(door, asked.name, after);
+        return inbox_stream::stream(door, asked.wanted, after);
     }
     let mut page = page(door, &asked, after).await?;
     if page.0.is_empty() && !asked.wait.is_zero() {
@@ -68,18 +131,11 @@ async fn answer(
 }
 
 fn asked(door: &HttpDoor, call: &Call) -> Result<Asked, Reply> {
-    let query = Query::of(&call.parts)?;
-    let limit = query
-        .number("limit")?
-        .unwrap_or(LIMIT)
-        .clamp(1, LIMIT_AT_MOST);
-    let wait = query.number("wait")?.unwrap_or(0).min(WAIT_S_AT_MOST);
-    Ok(Asked {
+    let wanted = Wanted {
         name: inbox_name(door, call),
-        after: query.number("after")?,
-        limit: usize::try_from(limit).unwrap_or(PORTION),
-        wait: Duration::from_secs(wait),
-    })
+        session_id: None,
+    };
+    Asked::of(wanted, &Query::of(&call.parts)?)
 }
 
 /// The inbox that a path names. A vacant has two names, of which the inbox has one.
@@ -100,40 +156,36 @@ fn inbox_name(door: &HttpDoor, call: &Call) -> InboxName {
     }
 }
 
-/// The acknowledged cursor of an inbox; none when its agent is not hosted here.
-fn hosted_cursor(office: &Office, name: &InboxName) -> Result<Option<Seq>, StoreError> {
-    if !office.hosts(name)? {
-        return Ok(None);
-    }
-    office.inboxes().cursor(name).map(Some)
-}
-
 async fn page(
     door: &HttpDoor,
     asked: &Asked,
     after: Seq,
 ) -> Result<(Vec<InboxEntry>, OwnedSemaphorePermit), Reply> {
-    let (name, limit) = (asked.name.clone(), asked.limit);
-    door.read_held(move |office| entries(office, &name, after, limit))
+    let (wanted, limit) = (asked.wanted.clone(), asked.limit);
+    door.read_held(move |office| entries(office, &wanted, after, limit))
         .await
 }
 
 /// Entries after a line, bounded in number and in bytes; one always fits.
 pub(crate) fn entries(
     office: &Office,
-    name: &InboxName,
+    wanted: &Wanted,
     mut after: Seq,
     limit: usize,
 ) -> Result<Vec<InboxEntry>, StoreError> {
     let mut entries = Vec::new();
     let mut bytes = 0;
     while entries.len() < limit {
-        let portion = office
-            .inboxes()
-            .read(name, after, PORTION.min(limit - entries.len()))?;
+        let portion =
+            office
+                .inboxes()
+                .read(&wanted.name, after, PORTION.min(limit - entries.len()))?;
         let Some(last) = portion.last() else { break };
         after = last.seq;
         for entry in portion {
+            if !wanted.keeps(&entry.line) {
+                continue;
+            }
             bytes += entry.line.len();
             if bytes > ANSWER_BYTES && !entries.is_empty() {
                 return Ok(entries);
@@ -150,7 +202,7 @@ async fn wait(door: &HttpDoor, asked: &Asked, after: Seq) -> Result<(), Reply> {
         return Err(busy());
     };
     tokio::select! {
-        woken = door.office.inboxes().wait(&asked.name, after) => woken.map_err(|error| {
+        woken = door.office.inboxes().wait(&asked.wanted.name, after) => woken.map_err(|error| {
             tracing::error!(%error, "an inbox cannot be read");
             internal()
         }),
@@ -201,8 +253,9 @@ fn last_event_id(headers: &HeaderMap) -> Option<Seq> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Acknowledgement {
-    through: Seq,
+pub(crate) struct Acknowledgement {
+    /// The last entry that is done with.
+    pub(crate) through: Seq,
 }
 
 /// Moves the durable cursor.

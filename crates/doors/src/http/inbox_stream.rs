@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_core::inbox::InboxName;
 use chancery_core::line::Seq;
 use chancery_node::InboxEntry;
 use http::header::CONTENT_TYPE;
@@ -12,7 +11,7 @@ use http::{HeaderValue, Response};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::door::{HttpDoor, busy};
-use super::inbox::{entries, write_entry};
+use super::inbox::{Wanted, entries, write_entry};
 use super::reply::{Reply, ReplyBody, not_stored};
 
 /// How often a silent stream says that it lives.
@@ -25,12 +24,12 @@ const PORTION: usize = 16;
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// Streams everything after a line, as it comes.
-pub(crate) fn stream(door: &Arc<HttpDoor>, name: InboxName, after: Seq) -> Result<Reply, Reply> {
+pub(crate) fn stream(door: &Arc<HttpDoor>, wanted: Wanted, after: Seq) -> Result<Reply, Reply> {
     let Ok(place) = Arc::clone(&door.watchers).try_acquire_owned() else {
         return Err(busy());
     };
     let (events, body) = mpsc::channel(PORTION);
-    tokio::spawn(feed(Arc::clone(door), name, after, events, place));
+    tokio::spawn(feed(Arc::clone(door), wanted, after, events, place));
     let mut reply = Response::new(ReplyBody::Parts(body));
     reply.headers_mut().insert(CONTENT_TYPE, EVENTS);
     Ok(not_stored(reply))
@@ -39,7 +38,7 @@ pub(crate) fn stream(door: &Arc<HttpDoor>, name: InboxName, after: Seq) -> Resul
 /// Ends when the client is gone, the door closes or the store cannot be read.
 async fn feed(
     door: Arc<HttpDoor>,
-    name: InboxName,
+    wanted: Wanted,
     mut after: Seq,
     events: mpsc::Sender<Bytes>,
     _place: OwnedSemaphorePermit,
@@ -49,7 +48,7 @@ async fn feed(
         return;
     }
     loop {
-        let asked = name.clone();
+        let asked = wanted.clone();
         let read = door
             .read(move |office| entries(office, &asked, after, PORTION))
             .await;
@@ -70,7 +69,7 @@ async fn feed(
             continue;
         }
         tokio::select! {
-            woken = door.office.inboxes().wait(&name, after) => if woken.is_err() { return },
+            woken = door.office.inboxes().wait(&wanted.name, after) => if woken.is_err() { return },
             () = tokio::time::sleep(SIGN_OF_LIFE) => {
                 if events.send(Bytes::from_static(b":\n\n")).await.is_err() {
                     return;

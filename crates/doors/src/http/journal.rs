@@ -30,9 +30,18 @@ const JSON_LINES: HeaderValue = HeaderValue::from_static("application/jsonl; cha
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const NEXT: HeaderName = HeaderName::from_static("chancery-next");
 
-struct Portion {
-    lines: Vec<u8>,
-    next: Seq,
+/// Lines, and where to go on.
+pub(crate) struct Portion {
+    pub(crate) lines: Vec<u8>,
+    pub(crate) next: Seq,
+}
+
+impl Portion {
+    /// Names the line to go on from.
+    pub(crate) fn with_next(next: Seq, mut reply: Reply) -> Reply {
+        reply.headers_mut().insert(NEXT, next.into());
+        reply
+    }
 }
 
 /// Reads lines from one on.
@@ -46,9 +55,8 @@ pub(crate) async fn list(door: Arc<HttpDoor>, call: Call) -> Reply {
         .await;
     match read {
         Ok((portion, place)) => {
-            let mut reply = held(JSON_LINES, portion.lines, place);
-            reply.headers_mut().insert(NEXT, portion.next.into());
-            reply
+            let next = portion.next;
+            Portion::with_next(next, held(JSON_LINES, portion.lines, place))
         }
         Err(reply) => reply,
     }
@@ -70,7 +78,8 @@ fn asked(call: &Call) -> Result<(Seq, u64, Option<ProtocolName>), Reply> {
     Ok((from, limit, protocol))
 }
 
-fn collect(
+/// Lines from one on, bounded; of one protocol where one is named.
+pub(crate) fn collect(
     office: &Office,
     from: Seq,
     limit: u64,

@@ -30,6 +30,7 @@ mod tls;
 mod upgrade;
 mod vacant;
 mod value_context;
+mod vibe;
 
 pub use access::{Need, Rule, is_scope};
 pub use door::{Reload, Reloaded};

@@ -8,14 +8,16 @@ use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::routing::{MethodFilter, MethodRouter};
 use chancery_core::refusal::Refusal;
 use chancery_value_context::code::Code;
+use chancery_vibe::code::Code as VibeCode;
 use http::{Method, StatusCode};
 
-use super::access::{Access, Rule, authorize};
+use super::access::{Access, Rule, authorize, principal};
 use super::door::{Call, HttpDoor, busy, not_found};
 use super::guard::is_at_home;
 use super::reply::{Reply, problem, with_allow};
 use super::table::{Route, routes};
 use super::value_context::{at_the_door, rejected};
+use super::vibe;
 
 /// The router of all paths.
 pub(crate) fn router(door: &Arc<HttpDoor>) -> Router {
@@ -91,6 +93,7 @@ async fn admitted(door: &HttpDoor, route: &Route, request: Request) -> Result<Ca
     };
     let access = match route.rule {
         Rule::Public | Rule::Signed(_) => Access::Free,
+        Rule::Principal(_) => principal(door, &parts.headers).await?,
         Rule::DevOnly if door.is_dev() => Access::Free,
         Rule::DevOnly => return Err(not_found()),
         Rule::Token(need) => {
@@ -116,12 +119,21 @@ fn entered(door: &HttpDoor, request: Request) -> Result<Request, Reply> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     ValueContext,
+    Vibe,
     Vacant,
     Problem,
 }
 
-/// Where value-context answers.
-const VALUE_CONTEXT_PATHS: [&str; 3] = ["/.well-known/vcp", "/send/value-context", "/vcp/ws"];
+/// Where each protocol answers; the first that fits.
+const PROTOCOL_PATHS: [(Shape, &str); 7] = [
+    (Shape::ValueContext, "/.well-known/vcp"),
+    (Shape::ValueContext, "/send/value-context"),
+    (Shape::ValueContext, "/vcp/ws"),
+    (Shape::Vibe, "/vcp"),
+    (Shape::Vibe, "/send/vibe"),
+    (Shape::Vibe, "/inbox/vibe"),
+    (Shape::Vibe, "/state/vibe"),
+];
 
 /// Where vacant answers.
 const VACANT_PATHS: [&str; 7] = [
@@ -135,16 +147,16 @@ const VACANT_PATHS: [&str; 7] = [
 ];
 
 pub(crate) fn shape(path: &str) -> Shape {
-    let is_below = |root: &&str| {
-        path.strip_prefix(*root)
+    let is_below = |root: &str| {
+        path.strip_prefix(root)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    if VALUE_CONTEXT_PATHS.iter().any(is_below) {
-        Shape::ValueContext
-    } else if VACANT_PATHS.iter().any(is_below) {
-        Shape::Vacant
-    } else {
-        Shape::Problem
+    if let Some((shape, _)) = PROTOCOL_PATHS.iter().find(|(_, root)| is_below(root)) {
+        return *shape;
+    }
+    match VACANT_PATHS.iter().any(|root| is_below(root)) {
+        true => Shape::Vacant,
+        false => Shape::Problem,
     }
 }
 
@@ -152,6 +164,7 @@ impl Shape {
     fn not_found(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::NotFound, "there is nothing at this path"),
+            Self::Vibe => vibe::answers::not_found(),
             Self::Vacant => vacant_refusal("NOT_FOUND", 404, "there is nothing at this path"),
             Self::Problem => not_found(),
         }
@@ -160,6 +173,7 @@ impl Shape {
     fn method_not_allowed(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::MethodNotAllowed, "this path has other methods"),
+            Self::Vibe => vibe::answers::refused(&VibeCode::MethodNotAllowed.refuse()),
             Self::Vacant => {
                 vacant_refusal("METHOD_NOT_ALLOWED", 405, "this path has other methods")
             }
@@ -173,6 +187,7 @@ impl Shape {
     pub(crate) fn stopping(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::Overloaded, "the node is shutting down"),
+            Self::Vibe => vibe::answers::saying(VibeCode::Overloaded, "the node is shutting down"),
             Self::Vacant => vacant_refusal("OVERLOADED", 503, "the node is shutting down"),
             Self::Problem => busy(),
         }
@@ -183,6 +198,7 @@ impl Shape {
             "in dev a request names this machine as its host and comes from no other page";
         match self {
             Self::ValueContext => refused(Code::NotAuthorized, message),
+            Self::Vibe => vibe::answers::saying(VibeCode::SenderNotAuthorized, message),
             Self::Vacant => vacant_refusal("FORBIDDEN", 403, message),
             Self::Problem => problem(StatusCode::FORBIDDEN, message),
         }

@@ -12,7 +12,7 @@ use http::Method;
 use super::access::{Need, Rule};
 use super::door::{Call, HttpDoor};
 use super::reply::Reply;
-use super::{admin, inbox, journal, messages, operations, send, state, upgrade, vacant};
+use super::{admin, inbox, journal, messages, operations, send, state, upgrade, vacant, vibe};
 
 /// The answer to a call, on its way.
 type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -48,8 +48,9 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 43] = {
+static ROUTES: [Route; 55] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
+    const VIBE: Rule = Rule::Principal(ProtocolName::Vibe);
     const VA: Rule = Rule::Signed(ProtocolName::Vacant);
     const ADMIN: Rule = Rule::Token(Need::Admin);
     const READ_INBOX: Rule = Rule::Token(Need::ReadInbox);
@@ -61,6 +62,18 @@ static ROUTES: [Route; 43] = {
         route!(GET "/inbox/value-context/{agent}", READ_INBOX, inbox::read, "reads an inbox"),
         route!(POST "/inbox/value-context/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves an inbox's cursor"),
         route!(GET "/state/value-context/{agent}", Rule::Token(Need::ReadState), state::read, "tells an agent's state"),
+        route!(POST "/vcp", Rule::Signed(ProtocolName::Vibe), vibe::receive::call, "takes in one vibe envelope"),
+        route!(GET "/vcp/health", Rule::Public, vibe::reads::health, "tells that vibe is served"),
+        route!(GET "/vcp/inbox", VIBE, vibe::inbox::entries, "reads what is addressed to the caller"),
+        route!(GET "/vcp/sessions/{session}", VIBE, vibe::reads::session, "tells a session"),
+        route!(GET "/vcp/approvals", VIBE, vibe::reads::approvals, "lists purchases that wait for a person"),
+        route!(GET "/vcp/world/{table}", VIBE, vibe::reads::table, "reads a table of the world"),
+        route!(GET "/vcp/audit", VIBE, vibe::reads::audit, "reads vibe's lines of the journal"),
+        route!(POST "/send/vibe", VIBE, vibe::receive::send, "sends an envelope that the node completes"),
+        route!(GET "/inbox/vibe/{agent}", VIBE, vibe::inbox::read, "reads an inbox"),
+        route!(POST "/inbox/vibe/{agent}/ack", VIBE, vibe::inbox::acknowledge, "moves an inbox's cursor"),
+        route!(GET "/state/vibe/{session}", VIBE, vibe::reads::session, "tells a session"),
+        route!(POST "/admin/world", ADMIN, admin::world::change, "changes catalog, stock and accounts"),
         route!(POST "/a2a/message/send", VA, vacant::native::call, "calls the default vacant"),
         route!(POST "/agents/{vacant}/a2a/message/send", VA, vacant::native::call, "calls a vacant"),
         route!(GET "/card", Rule::Public, vacant::face::card, "tells the default vacant's signed card"),

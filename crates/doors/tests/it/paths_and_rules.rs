@@ -1,5 +1,6 @@
 //! Every path of the table against every kind of caller. Made from the table: a new path is judged without a new test.
 
+use chancery_core::line::ProtocolName;
 use chancery_doors::http::{Need, Route, Rule, routes};
 use reqwest::{Method, Response};
 use serde_json::json;
@@ -35,6 +36,7 @@ fn path(route: &Route) -> String {
     route.filled(|name| match name {
         "agent" => KITCHEN.to_owned(),
         "protocol" => "value-context".to_owned(),
+        "table" => "catalog".to_owned(),
         "seq" => "1".to_owned(),
         "vacant" => "bob".to_owned(),
         "id" if route.path.starts_with("/v1/") => vacant_call::bob().hex(),
@@ -107,6 +109,16 @@ async fn without_a_token_only_open_paths_answer() {
         match route.rule {
             // A plain request is let in and told to upgrade.
             Rule::Signed(_) if route.path == "/vcp/ws" => assert_eq!(status, 426, "{name}"),
+            // Vibe asks for its token after the form of the request (VC-PIPE-1).
+            Rule::Signed(ProtocolName::Vibe) | Rule::Principal(_) => {
+                assert_eq!(status, 401, "{name}");
+                assert_eq!(response.headers()["www-authenticate"], "Bearer", "{name}");
+                assert_eq!(
+                    answer(response).await.1["code"],
+                    "unauthenticated",
+                    "{name}"
+                );
+            }
             Rule::Public | Rule::Signed(_) => assert_eq!(status, 200, "{name}"),
             Rule::DevOnly => assert_eq!(status, 404, "{name}"),
             Rule::Token(_) => {
@@ -282,9 +294,14 @@ async fn other_methods_get_405_with_allow_in_the_shape_of_the_path() {
                 .any(|method| method == route.method.as_str()),
             "{name}: {allow}"
         );
-        let is_protocol = matches!(route.rule, Rule::Signed(_) | Rule::Token(Need::Send));
+        let is_vibe = ["/vcp", "/send/vibe", "/inbox/vibe", "/state/vibe"]
+            .iter()
+            .any(|root| route.path.starts_with(root) && route.path != "/vcp/ws");
         let (_, body) = answer(response).await;
-        if is_vacant(route.path) {
+        let is_protocol = matches!(route.rule, Rule::Signed(_) | Rule::Token(Need::Send));
+        if is_vibe {
+            assert_eq!(body["code"], "method_not_allowed", "{name}");
+        } else if is_vacant(route.path) {
             let reason = &body["error"]["data"][0]["reason"];
             assert_eq!(reason, "METHOD_NOT_ALLOWED", "{name}");
         } else if is_protocol {
@@ -317,8 +334,6 @@ async fn what_is_not_there_gets_404_in_the_shape_of_the_path() {
     for path in [
         "/",
         "/log/",
-        "/vcp",
-        "/inbox/vibe/x",
         "/send/agh",
         "/openapi.json",
         "/log/0",

@@ -1,9 +1,12 @@
 //! The end of the demo: the log is verified and replayed as `chancery log` does it.
 
+use chancery_node::suite::Chancery;
+
 use super::stage::Stage;
 use super::{Playbill, Shown, Step};
 use crate::commands::log::rules;
 use crate::exit::{Failed, Failure};
+use crate::host::{read_seed, seed_kept_in};
 use crate::log::{Lines, find, replay, verify};
 use crate::terminal::Progress;
 
@@ -19,8 +22,17 @@ fn lines(stage: &Stage) -> Result<Lines, Failure> {
     Ok(Lines::of(find(std::slice::from_ref(&stage.config.data))?))
 }
 
+/// The rules over the world seed that the node kept.
+fn suite(stage: &Stage) -> Result<Chancery, Failure> {
+    match seed_kept_in(&stage.config.data) {
+        Some(path) => Ok(Chancery::with_seed(read_seed(&path)?.0)),
+        None => Ok(Chancery::default()),
+    }
+}
+
 fn verified(stage: &Stage) -> Result<Step, Failure> {
-    let checked = verify(rules(), lines(stage)?, None, &mut Progress::hidden())?;
+    let suite = suite(stage)?;
+    let checked = verify(rules(&suite), lines(stage)?, None, &mut Progress::hidden())?;
     let report = &checked.report;
     if report.found > 0 || checked.unended.is_some() || checked.unserved.is_some() {
         return Ok(Err(match report.findings.first() {
@@ -49,7 +61,8 @@ fn verified(stage: &Stage) -> Result<Step, Failure> {
 }
 
 fn replayed(stage: &Stage) -> Result<Step, Failure> {
-    let checked = replay(rules(), lines(stage)?, &mut Progress::hidden())?;
+    let suite = suite(stage)?;
+    let checked = replay(rules(&suite), lines(stage)?, &mut Progress::hidden())?;
     let report = &checked.report;
     if let Some(divergence) = &report.divergence {
         return Ok(Err(format!(

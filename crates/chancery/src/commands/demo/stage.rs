@@ -23,6 +23,9 @@ dev = true
 
 [value_context]
 world = \"agents.json\"
+
+[vibe]
+world = \"world.json\"
 ";
 
 /// Everything that the story needs.
@@ -47,6 +50,11 @@ impl Stage {
         secret_file::write_new(
             &dir.join("agents.json"),
             world.to_string().as_bytes(),
+            0o644,
+        )?;
+        secret_file::write_new(
+            &dir.join("world.json"),
+            super::deal::world().to_string().as_bytes(),
             0o644,
         )?;
         let file = dir.join(DEFAULT_FILE);

@@ -7,7 +7,7 @@ use chancery_node::Clock;
 use serde_json::{Value, json};
 
 use super::stage::{HALLWAY, KITCHEN, LIVING_ROOM, Stage};
-use super::{Playbill, Shown, Step, supervision};
+use super::{Playbill, Shown, Step, deal, supervision};
 use crate::client::{Answered, NodeClient};
 use crate::commands::send::{MESSAGES, signed};
 use crate::exit::{Failed, Failure};
@@ -70,7 +70,9 @@ async fn act(stage: &Stage, host: &Host, playbill: &mut Playbill<'_>) -> Result<
         "the kitchen broadcasts: one line, a copy for each who knows it",
         step,
     )?;
-    supervision::play(stage, &scene, playbill).await
+    supervision::play(stage, &scene, playbill).await?;
+    playbill.title("vibe: an agent buys a keyboard for a person")?;
+    deal::act(&scene.node, playbill).await
 }
 
 pub(super) fn envelope(

@@ -8,7 +8,7 @@ use chancery_journal::Units;
 use chancery_journal::line::read;
 use serde_json::{Value, json};
 
-use super::{SourcesOf, Which, render};
+use super::{SourcesOf, Which, deal, render};
 use crate::commands::send::signature_in_words;
 use crate::exit::{Exit, Failed, Failure, Outcome};
 use crate::log::{Lines, LogFile, Note, Summary, message_id, notes_about};
@@ -17,7 +17,7 @@ use crate::terminal::{Progress, Terminal};
 /// What `log explain` is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
-    /// The identifier of an envelope, or the number of a line
+    /// The identifier of an envelope or of a vibe session, or the number of a line
     #[arg(value_name = "MSG_ID")]
     id: String,
     #[command(flatten)]
@@ -33,6 +33,8 @@ struct Found {
     later: Vec<Line>,
     /// What the two files beside the log say.
     notes: Vec<Note>,
+    /// The deal of vibe that it belongs to: the session and its lines.
+    deal: Option<(String, Vec<Line>)>,
 }
 
 /// Explains an envelope.
@@ -40,7 +42,8 @@ pub(super) fn run(args: &ExplainArgs, sources: SourcesOf<'_>, terminal: &mut Ter
     let files = args.which.find(sources)?;
     let mut found = search(&args.id, files.clone(), terminal)?;
     found.notes = notes(&args.id, &files);
-    if found.units.is_empty() && found.notes.is_empty() {
+    found.deal = deal_of(&args.id, &found, files)?;
+    if found.units.is_empty() && found.notes.is_empty() && found.deal.is_none() {
         return Err(Failure::no(format!(
             "{} is neither on the log nor in the files beside it",
             args.id
@@ -53,11 +56,33 @@ pub(super) fn run(args: &ExplainArgs, sources: SourcesOf<'_>, terminal: &mut Ter
     } else {
         tell_people(&found, terminal)?;
     }
-    Ok(if found.units.is_empty() {
+    Ok(if found.units.is_empty() && found.deal.is_none() {
         Exit::No
     } else {
         Exit::Done
     })
+}
+
+/// The lines of the session that an envelope belongs to, or that was named itself.
+fn deal_of(
+    id: &str,
+    found: &Found,
+    files: Vec<LogFile>,
+) -> Result<Option<(String, Vec<Line>)>, Failed> {
+    let own = found.units.first().map(|(unit, at)| &unit[*at]);
+    let session = match own {
+        Some(line) if line.protocol != ProtocolName::Vibe => return Ok(None),
+        Some(line) => deal::session_of(line).unwrap_or_default(),
+        None => id.to_owned(),
+    };
+    let mut lines = Lines::of(files);
+    let mut of_session = Vec::new();
+    while let Some(block) = lines.next_block()? {
+        let readings = block.lines.iter().filter_map(|text| read(text).ok());
+        let lines = readings.map(|reading| reading.line);
+        of_session.extend(lines.filter(|line| deal::session_of(line).as_ref() == Some(&session)));
+    }
+    Ok((!of_session.is_empty()).then_some((session, of_session)))
 }
 
 fn search(id: &str, files: Vec<LogFile>, terminal: &Terminal) -> Result<Found, Failed> {
@@ -174,6 +199,9 @@ fn tell_people(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
     for note in &found.notes {
         tell_note(note, terminal)?;
     }
+    if let Some((session, lines)) = &found.deal {
+        deal::tell(session, lines, terminal)?;
+    }
     Ok(())
 }
 
@@ -280,6 +308,7 @@ fn tell_machine(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
         "later": found.later.iter().map(describe).collect::<Vec<_>>(),
         "refused": notes_as_json(found, true),
         "events": notes_as_json(found, false),
+        "deal": found.deal.as_ref().map(|(_, lines)| deal::as_json(lines)),
     }))
 }
 

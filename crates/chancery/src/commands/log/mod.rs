@@ -1,5 +1,6 @@
 //! `chancery log`: the journal as files, no node needed.
 
+mod deal;
 mod explain;
 mod export;
 mod render;
@@ -7,9 +8,9 @@ mod replay;
 mod show;
 mod tail;
 mod verify;
+mod what_if;
 
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
 use chancery_core::line::ProtocolName;
 use chancery_node::served_protocol;
@@ -18,6 +19,7 @@ use clap::Subcommand;
 
 use crate::config::{Config, Flags, Sources};
 use crate::exit::{Failure, Outcome};
+use crate::host::{read_seed, seed_kept_in};
 use crate::log::{Checked, LogFile, Rules, Where, find};
 use crate::terminal::Terminal;
 
@@ -71,13 +73,34 @@ impl Which {
     }
 }
 
-/// The rules of this build.
-static SUITE: LazyLock<Chancery> = LazyLock::new(Chancery::default);
+/// The world seed that a log with vibe lines began with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct World {
+    /// The world seed [default: the one kept beside the log]
+    #[arg(long, value_name = "SEED")]
+    world: Option<PathBuf>,
+}
 
-/// The rules of this build, and the protocols they are of.
-pub(crate) fn rules() -> Rules<'static, Chancery> {
+impl World {
+    /// The rules of this build over the seed, where there is one.
+    pub(crate) fn suite(&self, files: &[LogFile]) -> Result<Chancery, Failure> {
+        let beside = || {
+            files.iter().find_map(|file| match file {
+                LogFile::Path(path) => seed_kept_in(path.parent()?),
+                LogFile::Stdin => None,
+            })
+        };
+        match self.world.clone().or_else(beside) {
+            Some(path) => Ok(Chancery::with_seed(read_seed(&path)?.0)),
+            None => Ok(Chancery::default()),
+        }
+    }
+}
+
+/// The rules to check with, and the protocols they are of.
+pub(crate) fn rules(suite: &Chancery) -> Rules<'_, Chancery> {
     Rules {
-        suite: &SUITE,
+        suite,
         serves: |protocol| {
             protocol == ProtocolName::Node || served_protocol(protocol.as_str()).is_some()
         },

@@ -1,13 +1,17 @@
 //! `chancery log replay` (CH-JRN-7, VC-RPL-2).
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
-use chancery_journal::ReplayReport;
+use chancery_core::rows::{MapRows, RowsDamaged};
+use chancery_journal::{Reason, ReplayReport};
+use chancery_node::suite::SEED_NEEDED;
+use chancery_vibe::world::hash::{state_hash, world_hash};
 use serde_json::json;
 
-use super::{SourcesOf, Which, beyond_lines, no_log, place, rules};
+use super::{SourcesOf, Which, World, beyond_lines, no_log, place, rules, what_if};
 use crate::exit::{Exit, Failed, Failure, Outcome};
-use crate::log::{Checked, Lines, LogFile, replay};
+use crate::log::{Checked, Lines, LogFile, replay_to_rows};
 use crate::terminal::{Progress, Terminal};
 
 /// What `log replay` is asked.
@@ -15,33 +19,79 @@ use crate::terminal::{Progress, Terminal};
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    world: World,
     /// Check signatures one by one, never in batches (this build always does)
     #[arg(long)]
     strict: bool,
+    /// Judge every vibe input under another policy, and list what would differ
+    #[arg(long, value_name = "FILE")]
+    with_policy: Option<PathBuf>,
+    /// With a policy: let what differs change the state that later inputs meet
+    #[arg(long, requires = "with_policy")]
+    cascade: bool,
 }
 
 /// Replays a log.
 pub(super) fn run(args: &ReplayArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
     let files = args.which.find(sources)?;
+    if let Some(policy) = &args.with_policy {
+        let suite = args.world.suite(&files)?;
+        return what_if::run(policy, args.cascade, suite, files, terminal);
+    }
     let lines = Lines::of(files.clone());
     let mut progress = Progress::of_bytes(lines.total_bytes(), terminal);
-    let replayed = replay(rules(), lines, &mut progress)?;
+    let suite = args.world.suite(&files)?;
+    let (replayed, rows) = replay_to_rows(rules(&suite), lines, &mut progress)?;
     progress.finish();
+    if let Some(needed) = seed_needed(&replayed) {
+        return Err(Failure::usage(needed)
+            .next("name the world seed that the log began with: --world SEED")
+            .into());
+    }
+    let hashes = Hashes::of(&rows)?;
     if replayed.is_no_log() {
         // VC-RPL-2: unusable input is 2.
         return Err(no_log(&files, Failure::usage).into());
     }
     let diverged = divergence(&replayed, &files);
     if terminal.json {
-        tell_machine(&replayed, diverged.as_deref(), terminal)?;
+        tell_machine(&replayed, diverged.as_deref(), hashes.as_ref(), terminal)?;
     } else {
-        tell_people(&replayed, diverged.as_deref(), terminal)?;
+        tell_people(&replayed, diverged.as_deref(), hashes.as_ref(), terminal)?;
     }
     Ok(if diverged.is_none() {
         Exit::Done
     } else {
         Exit::No
     })
+}
+
+/// The world's hashes after the last line (VC-WLD-4); none where the log has no world.
+struct Hashes {
+    world: String,
+    state: String,
+}
+
+impl Hashes {
+    fn of(rows: &MapRows) -> Result<Option<Self>, Failure> {
+        let damaged = |damage: RowsDamaged| Failure::damaged(damage.to_string());
+        let Some(world) = world_hash(rows).map_err(damaged)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            world: world.hex(),
+            state: state_hash(rows).map_err(damaged)?.hex(),
+        }))
+    }
+}
+
+/// What is said when the log names a world seed that is not here (VC-RPL-2: unusable input).
+fn seed_needed(replayed: &Checked<ReplayReport>) -> Option<String> {
+    match &replayed.report.divergence.as_ref()?.reason {
+        Reason::Damaged(what) if what.starts_with(SEED_NEEDED) => Some(what.clone()),
+        _ => None,
+    }
 }
 
 /// The first divergence, with its place.
@@ -60,6 +110,7 @@ fn divergence(replayed: &Checked<ReplayReport>, files: &[LogFile]) -> Option<Str
 fn tell_machine(
     replayed: &Checked<ReplayReport>,
     diverged: Option<&str>,
+    hashes: Option<&Hashes>,
     terminal: &mut Terminal,
 ) -> Result<(), Failed> {
     let report = &replayed.report;
@@ -73,12 +124,15 @@ fn tell_machine(
         "divergence": diverged,
         "seq": report.divergence.as_ref().map(|divergence| divergence.seq),
         "head": {"seq": report.head.seq, "sha256": report.head.hash.hex()},
+        "world_hash": hashes.map(|hashes| &hashes.world),
+        "state_hash": hashes.map(|hashes| &hashes.state),
     }))
 }
 
 fn tell_people(
     replayed: &Checked<ReplayReport>,
     diverged: Option<&str>,
+    hashes: Option<&Hashes>,
     terminal: &mut Terminal,
 ) -> Result<(), Failed> {
     let report = &replayed.report;
@@ -103,6 +157,7 @@ fn tell_people(
         None => {
             let identical = terminal.good("identical");
             writeln!(terminal.out, "{identical}")?;
+            tell_hashes(hashes, terminal)?;
             writeln!(
                 terminal.out,
                 "\nThat shows the rules were followed. What it does not prove: chancery log verify"
@@ -111,7 +166,19 @@ fn tell_people(
         Some(what) => {
             let mark = terminal.bad("DIVERGED");
             writeln!(terminal.out, "{mark} {what}")?;
+            tell_hashes(hashes, terminal)?;
         }
+    }
+    Ok(())
+}
+
+fn tell_hashes(hashes: Option<&Hashes>, terminal: &mut Terminal) -> Result<(), Failed> {
+    if let Some(hashes) = hashes {
+        writeln!(
+            terminal.out,
+            "world hash: {}\nstate hash: {}",
+            hashes.world, hashes.state
+        )?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use chancery_core::digest::Sha256Digest;
 use chancery_journal::Head;
+use chancery_node::suite::Chancery;
 use serde_json::json;
 
 use super::{SourcesOf, Which, beyond_lines, no_log, place, rules};
@@ -37,7 +38,8 @@ pub(super) fn run(args: &VerifyArgs, sources: SourcesOf<'_>, terminal: &mut Term
     let files = args.which.find(sources)?;
     let lines = Lines::of(files.clone());
     let mut progress = Progress::of_bytes(lines.total_bytes(), terminal);
-    let verified = verify(rules(), lines, args.head, &mut progress)?;
+    let suite = Chancery::default();
+    let verified = verify(rules(&suite), lines, args.head, &mut progress)?;
     progress.finish();
     if verified.is_no_log() {
         return Err(no_log(&files, Failure::damaged).into());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chancery_core::admin::{Act, RunState, agent_key, agents_prefix, participant_of};
 use chancery_core::line::ProtocolName;
-use chancery_node::{Office, served_protocol};
+use chancery_node::{Office, hosting_protocol};
 use chancery_store::StoreError;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::world::World;
@@ -93,7 +93,7 @@ pub(crate) async fn add(door: Arc<HttpDoor>, call: Call) -> Reply {
     let served = protocol
         .as_ref()
         .and_then(Value::as_str)
-        .and_then(served_protocol);
+        .and_then(hosting_protocol);
     let Some(protocol) = served else {
         return bad("protocol has to name one that this node serves");
     };
@@ -197,7 +197,7 @@ async fn on_record(
 
 fn named(call: &Call) -> Option<(ProtocolName, String)> {
     Some((
-        served_protocol(call.param("protocol"))?,
+        hosting_protocol(call.param("protocol"))?,
         call.param("agent").to_owned(),
     ))
 }

@@ -1,8 +1,9 @@
-//! Administration of a running node: keys, agents, tokens. Each act is on record when it is answered.
+//! Administration of a running node: keys, agents, tokens, the world. Each act is on record when it is answered.
 
 pub(crate) mod agents;
 pub(crate) mod keys;
 pub(crate) mod tokens;
+pub(crate) mod world;
 
 use std::sync::Arc;
 

@@ -1,0 +1,116 @@
+//! `chancery world`: what a running node sells, and from which accounts (CH-JRN-1).
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use chancery_vibe::world::change::{Change, MAX_ENTRIES};
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::client::{self, NodeArgs};
+use crate::config::{Flags, Sources};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::input;
+use crate::terminal::{Progress, Terminal};
+
+/// The commands of `world`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorldCommand {
+    /// Set merchants, listings, stocks and accounts: each part of the file becomes a line of the log
+    #[command(
+        after_help = "Example:\n  chancery world apply catalog.json --token-file admin.token"
+    )]
+    Apply(ApplyArgs),
+}
+
+/// What `world apply` is asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApplyArgs {
+    /// JSON with any of merchants, catalog, inventory, ledger, as in a world seed; - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// Runs a command of `world`.
+pub(crate) fn run(
+    command: WorldCommand,
+    sources: &dyn Fn(Flags) -> Sources,
+    terminal: &mut Terminal,
+) -> Outcome {
+    match command {
+        WorldCommand::Apply(args) => apply(&args, sources, terminal),
+    }
+}
+
+fn apply(args: &ApplyArgs, sources: &dyn Fn(Flags) -> Sources, terminal: &mut Terminal) -> Outcome {
+    let text = input::read(&args.file)?;
+    let whole: Change = serde_json::from_slice(&text).map_err(|error| {
+        Failure::usage(format!("{}: {error}", input::name(&args.file)))
+            .next("the file holds merchants, catalog, inventory and ledger as a world seed does; a stock is merchant_id, sku_id, on_hand")
+    })?;
+    let parts = parts(whole);
+    let entries: usize = parts.iter().map(entries).sum();
+    let node = args.node.client(sources)?;
+    let mut progress = Progress::of_steps(entries as u64, terminal);
+    let mut last = None;
+    client::block_on(async {
+        for (number, part) in parts.iter().enumerate() {
+            let body =
+                serde_json::to_vec(part).map_err(|error| Failure::damaged(error.to_string()))?;
+            let about = format!("part {} of {}", number + 1, parts.len());
+            let answered = node.post(&["admin", "world"], body).await?.done(&about)?;
+            let told: serde_json::Value = answered.value()?;
+            last = told["seq"].as_u64();
+            progress.advance(entries_of(part));
+        }
+        Ok(())
+    })?;
+    progress.finish();
+    if terminal.json {
+        terminal.json_line(&json!({"entries": entries, "lines": parts.len(), "last": last}))?;
+    } else {
+        writeln!(
+            terminal.out,
+            "{entries} entries on record in {} lines",
+            parts.len()
+        )?;
+    }
+    Ok(Exit::Done)
+}
+
+fn entries(change: &Change) -> usize {
+    change.merchants.len() + change.catalog.len() + change.inventory.len() + change.ledger.len()
+}
+
+fn entries_of(change: &Change) -> u64 {
+    entries(change) as u64
+}
+
+/// Parts that fit a line each: what others refer to comes first.
+fn parts(whole: Change) -> Vec<Change> {
+    fn cut<T: Clone>(rows: &[T], into: impl Fn(Vec<T>) -> Change) -> Vec<Change> {
+        rows.chunks(MAX_ENTRIES)
+            .map(|rows| into(rows.to_vec()))
+            .collect()
+    }
+    [
+        cut(&whole.ledger, |ledger| Change {
+            ledger,
+            ..Change::default()
+        }),
+        cut(&whole.merchants, |merchants| Change {
+            merchants,
+            ..Change::default()
+        }),
+        cut(&whole.catalog, |catalog| Change {
+            catalog,
+            ..Change::default()
+        }),
+        cut(&whole.inventory, |inventory| Change {
+            inventory,
+            ..Change::default()
+        }),
+    ]
+    .concat()
+}

@@ -1,0 +1,107 @@
+//! The world seed of vibe: the file that the configuration names, and the copy kept with the log (CH-JRN-12).
+//!
+//! A log with vibe lines cannot be decided again without its seed, so a copy lies beside it under its digest. A start
+//! with another seed is refused.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chancery_node::suite::Chancery;
+use chancery_vibe::world::seed::Seed;
+
+use crate::config::{self, Config};
+use crate::exit::Failure;
+use crate::secret_file;
+
+const PREFIX: &str = "seed-";
+const SUFFIX: &str = ".json";
+
+/// The seed of a node, if it has one.
+pub(super) struct WorldSeed(Option<(Arc<Seed>, Vec<u8>)>);
+
+impl WorldSeed {
+    /// The seed that the log began with, else the one that the configuration names.
+    pub(super) fn of(config: &Config) -> Result<Self, Failure> {
+        let named = config.vibe.world.as_deref().map(read).transpose()?;
+        let Some(path) = kept(config) else {
+            return Ok(Self(named));
+        };
+        let (seed, text) = read(&path)?;
+        if path != place(config, &seed) {
+            return Err(Failure::damaged(format!(
+                "{} is not the world seed that its name says",
+                path.display()
+            ))
+            .next("put the seed back that the log began with"));
+        }
+        if let (Some((other, _)), Some(file)) = (&named, &config.vibe.world)
+            && other.digest != seed.digest
+        {
+            return Err(Failure::usage(format!(
+                "{} is another world seed than the one that this log began with",
+                file.display()
+            ))
+            .next(format!(
+                "name the same file as before (it is kept as {}), change the world with chancery world apply, or use another data directory",
+                path.display()
+            )));
+        }
+        Ok(Self(Some((seed, text))))
+    }
+
+    /// The rules over this world.
+    pub(super) fn suite(&self) -> Chancery {
+        match &self.0 {
+            Some((seed, _)) => Chancery::with_seed(Arc::clone(seed)),
+            None => Chancery::default(),
+        }
+    }
+
+    /// Keeps a copy beside the log, before the log names it.
+    pub(super) fn keep(&self, config: &Config) -> Result<(), Failure> {
+        let Some((seed, text)) = &self.0 else {
+            return Ok(());
+        };
+        let place = place(config, seed);
+        if config.store == config::Store::Memory || place.is_file() {
+            return Ok(());
+        }
+        secret_file::write_new(&place, text, 0o600)
+    }
+}
+
+/// Reads and checks a seed.
+pub(crate) fn read(path: &Path) -> Result<(Arc<Seed>, Vec<u8>), Failure> {
+    let text = std::fs::read(path)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    let seed = Seed::parse(&text)
+        .map_err(|fault| Failure::usage(format!("{}: {fault}", path.display())))?;
+    Ok((Arc::new(seed), text))
+}
+
+fn place(config: &Config, seed: &Seed) -> PathBuf {
+    let name = format!("{PREFIX}{}{SUFFIX}", seed.digest.hex());
+    config.data.join(name)
+}
+
+/// The seed beside the log.
+fn kept(config: &Config) -> Option<PathBuf> {
+    if config.store == config::Store::Memory {
+        return None;
+    }
+    kept_in(&config.data)
+}
+
+/// The seed that lies in a data directory.
+pub(crate) fn kept_in(data: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(data).ok()?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths
+        .min_by_key(|path| !is_seed(path))
+        .filter(|path| is_seed(path))
+}
+
+fn is_seed(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX))
+}

@@ -1,0 +1,188 @@
+//! A node that serves vibe, started as people start it, and one deal on it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, Ran};
+
+/// What the buyer keeps to itself, and the merchant: no output may hold them.
+pub const BUDGET: u64 = 47_113;
+pub const FLOOR: u64 = 8_317;
+
+/// A node in development over a small world.
+pub struct MarketNode {
+    pub place: Place,
+    pub url: String,
+    child: Child,
+}
+
+pub fn world() -> Value {
+    json!({
+        "seed_id": "w1", "currency": "USD", "policy": {},
+        "merchants": [{"merchant_id": "m_keys", "name": "Keys", "account_id": "acc_keys"}],
+        "catalog": [{"merchant_id": "m_keys", "sku_id": "sku_quiet", "title": "Quiet keyboard", "attributes": [],
+            "list_price": 12_900, "eta_days": 2, "refundable": true}],
+        "inventory": [{"merchant_id": "m_keys", "sku_id": "sku_quiet", "on_hand": 10, "reserved": 0}],
+        "ledger": [
+            {"account_id": "acc_ada", "owner": "c_ada", "currency": "USD", "balance": 1_000_000},
+            {"account_id": "acc_keys", "owner": "m_keys", "currency": "USD", "balance": 0},
+        ],
+        "reputation": [{"merchant_id": "m_keys", "score": 550}],
+    })
+}
+
+impl MarketNode {
+    pub fn start() -> Self {
+        let place = Place::new();
+        place.write("world.json", world().to_string());
+        place.write(
+            "chancery.toml",
+            "listen = \"127.0.0.1:0\"\ndev = true\nclock = \"fixed:2026-05-15T12:00:00Z\"\n[vibe]\nworld = \"world.json\"\n",
+        );
+        let (child, url) = serve(&place);
+        Self { place, url, child }
+    }
+
+    /// Ends the node.
+    pub fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Ends the node and starts it again.
+    pub fn restart(&mut self) {
+        self.stop();
+        (self.child, self.url) = serve(&self.place);
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.place.command(arguments);
+        command.env("CHANCERY_URL", &self.url);
+        Ran::from(command.stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Sends an envelope that must be accepted, and gives the answer.
+    pub fn say(&self, envelope: &Value) -> Value {
+        self.sent(envelope).exits(0).json()
+    }
+
+    pub fn sent(&self, envelope: &Value) -> Ran {
+        self.place.write("envelope.json", envelope.to_string());
+        self.run(&["send", "vibe", "envelope.json", "--json"])
+    }
+
+    /// A session with a certificate that waits for its person; gives the certificate.
+    pub fn certified(&self, session: &str, alone_below: u64) -> String {
+        self.say(&envelope(
+            session,
+            "mandate",
+            "consumer:persona",
+            "buyer:intent",
+            "delegate.create_purchase_mandate",
+            json!({
+                "mandate_id": format!("man_{session}"), "consumer_id": "c_ada",
+                "ap2_intent_mandate": {"goal": "a quiet keyboard", "merchants": null, "skus": null,
+                    "requires_refundability": true, "intent_expiry": "2026-06-01T00:00:00Z"},
+                "ap2_cart_mandate": null,
+                "authority": {"can_buy_without_confirmation": alone_below > 0,
+                    "max_spend_without_confirmation": alone_below,
+                    "can_negotiate": true, "can_accept_substitutes": false,
+                    "can_share_with_merchant": [], "must_not_share_with_merchant": []},
+                "hard_constraints": {"budget": BUDGET, "must_have": []},
+                "payment_instrument": {"type": "account", "account_id": "acc_ada"},
+            }),
+        ));
+        self.say(&envelope(
+            session,
+            "search",
+            "buyer:discovery",
+            "platform:aggregator",
+            "commerce.search",
+            json!({"query": "quiet keyboard"}),
+        ));
+        self.say(&envelope(session, "offer", "merchant:pricing", "buyer:negotiation",
+            "commerce.propose_offer", json!({
+            "offer_id": format!("off_{session}"), "merchant_id": "m_keys", "sku_id": "sku_quiet", "qty": 1,
+            "unit_price": 11_900, "fulfillment": {"method": "courier", "eta_days": 2}, "claims": [],
+            "expires_at": "2026-05-20T00:00:00Z",
+        })));
+        let mut accept = envelope(
+            session,
+            "accept",
+            "buyer:negotiation",
+            "platform:aggregator",
+            "commerce.accept_offer",
+            json!({"offer_id": format!("off_{session}")}),
+        );
+        accept["in_reply_to"] = json!(format!("{session}-offer"));
+        let body = self.say(&accept);
+        let made = body["emitted"].as_array().unwrap();
+        let cert = made
+            .iter()
+            .find_map(|one| one["action"]["payload"]["cert_id"].as_str());
+        cert.unwrap_or_else(|| panic!("{body}")).to_owned()
+    }
+
+    pub fn settle(&self, session: &str, cert: &str) -> Value {
+        self.say(&envelope(
+            session,
+            "settle",
+            "buyer:authorization",
+            "platform:psp",
+            "platform.settle_payment",
+            json!({"cert_id": cert}),
+        ))
+    }
+
+    /// The merchant's goal, with its floor.
+    pub fn goal(&self) {
+        self.say(&envelope("shop", "goal", "merchant:owner", "merchant:pricing", "delegate.set_business_goal", json!({
+            "offer_mandate_id": "om_1", "merchant_id": "m_keys", "goal": "sell", "skus": ["sku_quiet"],
+            "pricing": {"list_price": 12_900, "floor_price": FLOOR, "floor_currency": "USD"},
+            "permitted_claims": [], "fulfillment": {"methods": ["courier"]},
+        })));
+    }
+}
+
+fn serve(place: &Place) -> (Child, String) {
+    let mut child = place
+        .command(&["serve"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let started: Value = serde_json::from_str(&line).unwrap();
+    (
+        child,
+        format!("http://{}", started["http"].as_str().unwrap()),
+    )
+}
+
+impl Drop for MarketNode {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn envelope(
+    session: &str,
+    name: &str,
+    from: &str,
+    to: &str,
+    kind: &str,
+    payload: Value,
+) -> Value {
+    json!({
+        "protocol": "vcp", "version": "1.0", "msg_id": format!("{session}-{name}"), "ts": "2026-05-15T12:00:00Z",
+        "from": from, "to": to, "session_id": session, "in_reply_to": null,
+        "idempotency_key": format!("k-{session}-{name}"), "signature": null,
+        "action": {"kind": kind, "payload": payload},
+    })
+}

@@ -1,0 +1,388 @@
+//! Vibe on the command line: the gate, the world, replay with its seed, what-if, the timeline of a deal.
+
+use serde_json::{Value, json};
+
+use crate::market::{BUDGET, FLOOR, MarketNode, envelope, world};
+use crate::support::Place;
+
+/// Whether a text holds a private value in any usual way of writing it.
+fn holds_private(text: &str) -> bool {
+    let forms = |value: u64| {
+        [
+            value.to_string(),
+            format!("{}.{:02}", value / 100, value % 100),
+        ]
+    };
+    [BUDGET, FLOOR]
+        .into_iter()
+        .flat_map(forms)
+        .any(|form| text.contains(&form))
+}
+
+#[test]
+fn a_person_answers_the_gate() {
+    // VC-GATE-1, VC-GATE-5, CH-CLI-2
+    let node = MarketNode::start();
+    assert_eq!(node.run(&["approvals"]).exits(0).text(), "nothing waits\n");
+    let cert = node.certified("s1", 0);
+    let text = node.run(&["approvals"]).exits(0).text();
+    for part in [
+        cert.as_str(),
+        "119.00 USD",
+        "1 × sku_quiet",
+        "m_keys",
+        "a quiet keyboard",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!holds_private(&text), "{text}");
+    node.run(&["approve", "cert_none"]).exits(1);
+    let told = node.run(&["approve", &cert]).exits(0).text();
+    assert!(told.starts_with("accepted  "), "{told}");
+    node.settle("s1", &cert);
+    let other = node.certified("s2", 0);
+    let told = node
+        .run(&["reject", &other, "--reason", "too dear", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(told["status"], "accepted");
+    let late = envelope(
+        "s2",
+        "settle",
+        "buyer:authorization",
+        "platform:psp",
+        "platform.settle_payment",
+        json!({"cert_id": other}),
+    );
+    assert_eq!(
+        node.sent(&late).exits(1).json()["code"],
+        "purchase_rejected"
+    );
+}
+
+#[test]
+fn a_log_replays_with_its_seed_and_with_no_other() {
+    // CH-JRN-7, CH-JRN-12, VC-RPL-1, VC-RPL-2, VC-WLD-4
+    let mut node = MarketNode::start();
+    let cert = node.certified("s1", 0);
+    node.run(&["approve", &cert]).exits(0);
+    node.settle("s1", &cert);
+    let more = json!({"catalog": [{"merchant_id": "m_keys", "sku_id": "sku_new", "title": "New", "attributes": [],
+        "list_price": 1, "eta_days": 1, "refundable": true}],
+        "inventory": [{"merchant_id": "m_keys", "sku_id": "sku_new", "on_hand": 3}]});
+    node.place.write("more.json", more.to_string());
+    let told = node
+        .run(&["world", "apply", "more.json", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!((&told["entries"], &told["lines"]), (&json!(2), &json!(2)));
+    node.restart();
+    assert_eq!(node.run(&["approvals"]).exits(0).text(), "nothing waits\n");
+    let place = &node.place;
+    // The seed that the node kept beside the log is found there.
+    let replayed = place
+        .run(&["log", "replay", "chancery-data", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(replayed["identical"], true);
+    assert_eq!(replayed["state_hash"].as_str().unwrap().len(), 64);
+    assert_ne!(replayed["state_hash"], replayed["world_hash"]);
+    place.run(&["log", "verify", "chancery-data"]).exits(0);
+    // Away from it the seed is named, and it is the right one.
+    std::fs::create_dir(place.path("away")).unwrap();
+    std::fs::copy(
+        place.path("chancery-data/audit.jsonl"),
+        place.path("away/log.jsonl"),
+    )
+    .unwrap();
+    let without = place.run(&["log", "replay", "away/log.jsonl"]).exits(2);
+    assert!(without.err.contains("--world"), "{}", without.err);
+    let mut other = world();
+    other["seed_id"] = json!("another");
+    place.write("other.json", other.to_string());
+    place
+        .run(&["log", "replay", "away/log.jsonl", "--world", "other.json"])
+        .exits(2);
+    let same = place
+        .run(&[
+            "log",
+            "replay",
+            "away/log.jsonl",
+            "--world",
+            "world.json",
+            "--json",
+        ])
+        .exits(0)
+        .json();
+    assert_eq!(same["state_hash"], replayed["state_hash"]);
+}
+
+#[test]
+fn another_seed_than_the_record_names_does_not_start() {
+    // CH-JRN-12, CH-CFG-4, VC-WLD-1
+    let mut node = MarketNode::start();
+    node.certified("s1", 0);
+    let mut other = world();
+    other["seed_id"] = json!("another");
+    node.place.write("world.json", other.to_string());
+    node.stop();
+    let refused = node.place.run(&["serve"]).exits(2);
+    assert!(
+        refused.err.contains("another world seed"),
+        "{}",
+        refused.err
+    );
+    let place = Place::new();
+    place.write(
+        "chancery.toml",
+        "dev = true\n[vibe]\nworld = \"world.json\"\n",
+    );
+    assert!(place.run(&["serve"]).exits(2).err.contains("vibe.world"));
+    let mut broken = world();
+    broken["catalog"][0]["list_price"] = json!(1.5);
+    place.write("world.json", broken.to_string());
+    assert!(
+        place
+            .run(&["serve"])
+            .exits(2)
+            .err
+            .contains("$.catalog[0].list_price")
+    );
+    place.write(
+        "chancery.toml",
+        "dev = true\n[vibe]\nworld = \"world.json\"\nsigned = true\n",
+    );
+    assert!(place.run(&["serve"]).exits(2).err.contains("wall"));
+}
+
+#[test]
+fn a_deal_is_told_without_what_is_private() {
+    // VC-PRIV-1, VC-HTTP-8, CH-JRN-6, CH-CLI-3
+    let node = MarketNode::start();
+    node.goal();
+    let cert = node.certified("s1", 0);
+    let mut leak = envelope(
+        "s1",
+        "leak",
+        "buyer:negotiation",
+        "merchant:pricing",
+        "commerce.request_offer",
+        json!({"merchant_id": "m_keys", "sku_id": "sku_quiet", "inquiry": "would you take 471.13?"}),
+    );
+    leak["idempotency_key"] = Value::Null;
+    let refused = node.sent(&leak).exits(1);
+    assert_eq!(refused.json()["code"], "private_utility_leak");
+    assert!(!holds_private(&refused.text()), "{}", refused.text());
+    node.run(&["approve", &cert]).exits(0);
+    node.settle("s1", &cert);
+    let by_message = node
+        .place
+        .run(&["log", "explain", "s1-settle", "chancery-data"])
+        .exits(0)
+        .text();
+    let by_session = node
+        .place
+        .run(&["log", "explain", "s1", "chancery-data"])
+        .exits(0)
+        .text();
+    for text in [&by_message, &by_session] {
+        for part in [
+            "the deal of session s1",
+            "hands over purchase mandate man_s1 (its limits are private)",
+            "offers 1 × sku_quiet of m_keys at 11900 each, as off_s1",
+            "certifies off_s1",
+            "119.00 USD in all",
+            "claim grounding, constraint fit, inventory availability, reputation threshold",
+            "approves cert_",
+            "moved: money: acc_ada -11900, acc_keys +11900",
+            "moved: 1 units of m_keys/sku_quiet reserved",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!holds_private(text), "{text}");
+    }
+    // Refusals are noted in groups, a little after they are answered.
+    let refusal = loop {
+        let told = node
+            .place
+            .run(&["log", "explain", "s1-leak", "chancery-data"])
+            .exits(1)
+            .text();
+        if !told.is_empty() {
+            break told;
+        }
+    };
+    assert!(
+        refusal.contains("private_utility_leak") && !holds_private(&refusal),
+        "{refusal}"
+    );
+    for file in ["rejections.jsonl", "events.jsonl"] {
+        assert!(
+            !holds_private(&node.place.read(&format!("chancery-data/{file}"))),
+            "{file}"
+        );
+    }
+    let explained = node
+        .place
+        .run(&["log", "explain", "s1", "chancery-data", "--json"])
+        .exits(0)
+        .text();
+    assert!(!holds_private(&explained), "{explained}");
+}
+
+#[test]
+fn another_policy_is_judged_against_the_record() {
+    // VC-RPL-2, VC-PART-5, VC-GATE-3, VC-OBJ-MatchCertificate-3, VC-ACT-platform.rank_offers-1
+    let node = MarketNode::start();
+    let cert = node.certified("s1", 20_000);
+    node.settle("s1", &cert);
+    let judge = |policy: &str, more: &[&str]| {
+        node.place.write("policy.toml", policy);
+        let mut arguments = vec![
+            "log",
+            "replay",
+            "chancery-data",
+            "--with-policy",
+            "policy.toml",
+            "--json",
+        ];
+        arguments.extend(more);
+        let ran = node.place.run(&arguments);
+        let lines: Vec<Value> = ran
+            .text()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let told = |line: &Value| {
+            let text = |name: &str| line[name].as_str().unwrap().to_owned();
+            (
+                text("msg_id"),
+                text("would"),
+                line["rules"].as_array().unwrap().len(),
+                line["consequence"] == true,
+            )
+        };
+        (ran.code, lines.iter().map(told).collect::<Vec<_>>())
+    };
+    let row = |id: &str, would: &str, rules: usize, consequence: bool| {
+        (id.to_owned(), would.to_owned(), rules, consequence)
+    };
+    // Nothing that was decided hangs on these.
+    for same in [
+        "max_spend_without_confirmation = 11901",
+        "min_reputation = 550",
+        "ranking_version = \"rank-1\"",
+        "[[partition]]\naction = \"commerce.dispatch\"\nfrom = \"*\"\nto = \"*\"\nallow = false",
+    ] {
+        assert_eq!(judge(same, &[]), (0, vec![]), "{same}");
+    }
+    // The certificate's total is 11,900: at that ceiling a person has to say yes (VC-GATE-3).
+    assert_eq!(
+        judge("max_spend_without_confirmation = 11900", &[]),
+        (
+            1,
+            vec![
+                row(
+                    "s1-accept",
+                    "accepted without platform.authorize_payment",
+                    1,
+                    false
+                ),
+                row("s1-settle", "refused: approval_required", 1, false),
+            ]
+        )
+    );
+    // The merchant has 550.
+    assert_eq!(
+        judge("min_reputation = 551", &[]),
+        (
+            1,
+            vec![row(
+                "s1-accept",
+                "accepted without platform.create_match_certificate, without platform.authorize_payment (verification_failed)",
+                1,
+                false
+            )]
+        )
+    );
+    assert_eq!(
+        judge("ranking_version = \"rank-2\"", &[]),
+        (
+            1,
+            vec![row(
+                "s1-search",
+                "accepted with another platform.rank_offers",
+                1,
+                false
+            )]
+        )
+    );
+    let denied = "[[partition]]\naction = \"commerce.propose_offer\"\nfrom = \"merchant:pricing\"\nto = \"*\"\nallow = false";
+    assert_eq!(
+        judge(denied, &[]),
+        (
+            1,
+            vec![row("s1-offer", "refused: partition_denied", 1, false)]
+        )
+    );
+    // With a cascade what rests on the offer falls with it.
+    assert_eq!(
+        judge(denied, &["--cascade"]),
+        (
+            1,
+            vec![
+                row("s1-offer", "refused: partition_denied", 1, false),
+                row("s1-accept", "refused: in_reply_to_not_found", 0, true),
+                row("s1-settle", "refused: cert_not_found", 0, true),
+            ]
+        )
+    );
+    node.place.write("policy.toml", "colour = 1");
+    node.place
+        .run(&[
+            "log",
+            "replay",
+            "chancery-data",
+            "--with-policy",
+            "policy.toml",
+        ])
+        .exits(2);
+}
+
+#[test]
+fn a_mandate_goes_to_ap2_and_back() {
+    // VC-AP2-1
+    let place = Place::new();
+    let mandate = json!({"mandate_id": "m", "ap2_intent_mandate": {"goal": "g", "intent_expiry": "2026-06-01T00:00:00Z"},
+        "authority": {"can_buy_without_confirmation": true}, "hard_constraints": {"budget": 5}});
+    place.write("mandate.json", mandate.to_string());
+    let exported = place
+        .run(&["vibe", "ap2", "export", "mandate.json"])
+        .exits(0);
+    assert_eq!(
+        exported.json()["intent_mandate"]["user_cart_confirmation_required"],
+        false
+    );
+    place.write("ap2.json", &exported.out);
+    let imported = place.run(&["vibe", "ap2", "import", "ap2.json"]).exits(0);
+    assert_eq!(imported.json(), mandate);
+    place.write("again.json", &imported.out);
+    assert_eq!(
+        place
+            .run(&["vibe", "ap2", "export", "again.json"])
+            .exits(0)
+            .out,
+        exported.out
+    );
+    place.write(
+        "bare.json",
+        "{\"intent_mandate\":{\"natural_language_description\":\"x\"}}",
+    );
+    assert!(
+        place
+            .run(&["vibe", "ap2", "import", "bare.json"])
+            .exits(1)
+            .err
+            .contains("vcp")
+    );
+}
