@@ -103,6 +103,7 @@ impl Carrier for HttpCarrier {
     fn carry(&self, delivery: Delivery, envelope: Bytes) -> Attempt {
         let address = match delivery.protocol {
             ProtocolName::ValueContext => self.address_of(&delivery.to),
+            ProtocolName::Agh => return without_broker(&delivery),
             _ => None,
         };
         let client = self.client.clone();
@@ -116,6 +117,17 @@ impl Carrier for HttpCarrier {
 
     /// Value-context has no soft messages.
     fn whisper(&self, _: Whisper) {}
+}
+
+/// Without a broker a channel has nobody else in it: what goes to everybody is there, what goes to one never will be.
+fn without_broker(delivery: &Delivery) -> Attempt {
+    let subject = delivery.to.split(' ').next().unwrap_or_default();
+    let carried = if subject.ends_with(".broadcast") {
+        Carried::Delivered
+    } else {
+        Carried::Refused
+    };
+    Box::pin(std::future::ready(carried))
 }
 
 async fn post(client: &Client, address: Url, envelope: Bytes) -> Carried {

@@ -12,6 +12,7 @@ mod inboxes;
 mod lanes;
 mod node;
 mod office;
+mod office_agh;
 mod outbox;
 mod overlay;
 mod reconcile;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_agh::settings::Settings as AghSettings;
+use chancery_agh::soft::Soft as AghSoft;
 use chancery_core::admin;
 use chancery_core::keys::Keyring;
 use chancery_core::line::ProtocolName;
@@ -22,7 +24,7 @@ use crate::outbox::{Carrier, Outbox};
 use crate::overlay::Overlay;
 use crate::sequencer::Decided;
 use crate::sidelogs::SideLogs;
-use crate::soft::{Soft, SoftLimits};
+use crate::soft::{SharedAgh, Soft, SoftLimits};
 use crate::timers::Timers;
 use crate::vault::Vault;
 
@@ -83,6 +85,7 @@ pub struct Node<S: Suite> {
     timers: Arc<Timers>,
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
+    agh: SharedAgh,
     started: Time,
     running: std::sync::Mutex<Option<Running>>,
 }
@@ -103,10 +106,12 @@ impl<S: Suite> Node<S> {
         let side_logs = Arc::new(options.side_logs);
         let (settings, keyring) = rules_on_record(&*options.suite, &options.store)?;
         let soft_limits = options.soft_limits;
+        let agh = SharedAgh::new(AghSoft::new(&AghSettings::default()).into());
         let soft = Soft::new(
             soft_limits,
             Arc::clone(&inboxes),
             Arc::clone(&options.store),
+            Arc::clone(&agh),
         );
         let parts = Parts {
             suite: options.suite,
@@ -153,6 +158,7 @@ impl<S: Suite> Node<S> {
             timers,
             side_logs,
             soft_limits,
+            agh,
             started,
             running,
         })
@@ -171,6 +177,11 @@ impl<S: Suite> Node<S> {
     /// The limits of soft state.
     pub fn soft_limits(&self) -> SoftLimits {
         self.soft_limits
+    }
+
+    /// What agh remembers without a log.
+    pub(crate) fn agh(&self) -> &SharedAgh {
+        &self.agh
     }
 
     /// When the node started, on its own clock.

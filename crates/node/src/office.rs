@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use chancery_agh::Agh;
 use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{ProtocolName, Seq};
@@ -136,7 +137,7 @@ impl Office {
             .result?
         {
             AnyAnswer::Act(seq) => Ok(seq),
-            AnyAnswer::ValueContext(_) => Err(internal()),
+            AnyAnswer::ValueContext(_) | AnyAnswer::Agh(_) => Err(internal()),
         }
     }
 
@@ -248,7 +249,7 @@ impl Office {
 fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
     match decided.result? {
         AnyAnswer::ValueContext(answer) => Ok(answer),
-        AnyAnswer::Act(_) => Err(internal()),
+        AnyAnswer::Act(_) | AnyAnswer::Agh(_) => Err(internal()),
     }
 }
 
@@ -268,5 +269,7 @@ fn internal() -> Refusal {
 
 /// The protocol whose inboxes, states and sends a path names, as far as this build has it.
 pub fn served_protocol(name: &str) -> Option<ProtocolName> {
-    (name == ValueContext::NAME.as_str()).then_some(ValueContext::NAME)
+    [ValueContext::NAME, Agh::NAME]
+        .into_iter()
+        .find(|protocol| protocol.as_str() == name)
 }

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use chancery_agh::peer::PeerRecord;
 use chancery_core::admin::{Act, Config, agent_key, config_key, digests_key, key_key};
 use chancery_core::keys::KeyRecord;
 use chancery_core::line::ProtocolName;
-use chancery_core::protocol::Protocol;
 use chancery_core::refusal::Refusal;
 use chancery_store::StoreError;
-use chancery_value_context::ValueContext;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::world::World;
 
@@ -34,21 +33,52 @@ pub enum ReconcileError {
 impl Office {
     /// Writes the rule settings if they differ from the record.
     pub async fn reconcile_settings(&self, settings: &AllSettings) -> Result<bool, ReconcileError> {
-        let name = ValueContext::NAME.as_str();
-        let value = serde_json::to_value(&settings.value_context)
+        let protocols = settings
+            .by_protocol()
             .map_err(|error| StoreError(error.to_string()))?;
-        let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
-        let digests: Option<BTreeMap<String, String>> = self.row(&digests_key())?;
-        if on_record.as_ref() == Some(&value) && digests.is_some() {
+        let mut in_line = self
+            .row::<BTreeMap<String, String>>(&digests_key())?
+            .is_some();
+        for (name, value) in &protocols {
+            let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
+            in_line &= on_record.as_ref() == Some(value);
+        }
+        self.limit_agh(&settings.agh);
+        if in_line {
             return Ok(false);
         }
         let config = Config {
-            protocols: BTreeMap::from([(name.to_owned(), value)]),
+            protocols,
             digests: BTreeMap::new(),
         };
         self.record(Act::Config(config), || "the configuration".to_owned())
             .await?;
         Ok(true)
+    }
+
+    /// Writes the AGH peers of the configuration that differ from the record, in sorted order. Gives their number.
+    pub async fn reconcile_peers(&self, peers: &[PeerRecord]) -> Result<usize, ReconcileError> {
+        let mut written = 0;
+        let sorted: BTreeMap<String, &PeerRecord> =
+            peers.iter().map(|peer| (peer.address(), peer)).collect();
+        for (id, record) in sorted {
+            self.forget_remote(record);
+            let on_record: Option<PeerRecord> = self.row(&agent_key(ProtocolName::Agh, &id))?;
+            if on_record.as_ref() == Some(record) {
+                continue;
+            }
+            let record =
+                serde_json::to_value(record).map_err(|error| StoreError(error.to_string()))?;
+            let act = Act::Agent {
+                protocol: ProtocolName::Agh,
+                id: id.clone(),
+                record: Some(record),
+                run_state: None,
+            };
+            self.record(act, || format!("peer {id}")).await?;
+            written += 1;
+        }
+        Ok(written)
     }
 
     /// Writes the keys and agents of a world file that differ from the record, in sorted order. Gives their number.

@@ -1,6 +1,11 @@
 //! The protocols that this program serves, as one closed set with the administration.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
+use chancery_agh::answer::Answer as AghAnswer;
+use chancery_agh::settings::{RULES_VERSION as AGH_RULES, Settings as AghSettings};
+use chancery_agh::{Agh, rules as agh_rules};
 use chancery_core::admin::{self, Act};
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::keys::Keyring;
@@ -16,6 +21,7 @@ use chancery_value_context::{Answer as ValueContextAnswer, ValueContext, rules};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Chancery {
     value_context: ValueContext,
+    agh: Agh,
 }
 
 /// An input of any of the protocols, or of the administration.
@@ -29,6 +35,8 @@ pub enum AnyInput {
     Act(Act),
     /// An input of value-context.
     ValueContext(Input<ValueContext>),
+    /// An input of agh.
+    Agh(Input<Agh>),
 }
 
 /// An answer of any of them.
@@ -38,6 +46,8 @@ pub enum AnyAnswer {
     Act(Seq),
     /// An answer of value-context.
     ValueContext(ValueContextAnswer),
+    /// An answer of agh.
+    Agh(AghAnswer),
 }
 
 /// The settings of all of them.
@@ -45,14 +55,38 @@ pub enum AnyAnswer {
 pub struct AllSettings {
     /// Of value-context.
     pub value_context: ValueContextSettings,
+    /// Of agh.
+    pub agh: AghSettings,
 }
 
-const WINDOWS: &[WindowName] = &[rules::SEEN, rules::SENT];
+impl AllSettings {
+    /// The settings as a configuration line holds them, by protocol.
+    ///
+    /// # Errors
+    /// A value that JSON cannot hold.
+    pub fn by_protocol(&self) -> Result<BTreeMap<String, serde_json::Value>, serde_json::Error> {
+        let name = |protocol: ProtocolName| protocol.as_str().to_owned();
+        Ok(BTreeMap::from([
+            (
+                name(ProtocolName::ValueContext),
+                serde_json::to_value(&self.value_context)?,
+            ),
+            (name(ProtocolName::Agh), serde_json::to_value(&self.agh)?),
+        ]))
+    }
+}
+
+const WINDOWS: &[WindowName] = &[rules::SEEN, rules::SENT, agh_rules::SEEN, agh_rules::SENT];
 
 impl Chancery {
     /// Value-Context messaging.
     pub fn value_context(&self) -> &ValueContext {
         &self.value_context
+    }
+
+    /// AGH Network.
+    pub fn agh(&self) -> &Agh {
+        &self.agh
     }
 
     fn decide_act(&self, act: &Act, cx: &mut Cx<'_>) -> Result<Verdict<AnyAnswer>, Stop> {
@@ -62,6 +96,7 @@ impl Chancery {
                     after: Option<&serde_json::Value>,
                     cx: &mut Cx<'_>| match protocol {
             ProtocolName::ValueContext => self.value_context.agent_changed(id, before, after, cx),
+            ProtocolName::Agh => self.agh.agent_changed(id, before, after, cx),
             _ => Ok(()),
         };
         let seq = admin::decide(act, &hook, cx)?;
@@ -96,6 +131,7 @@ impl Suite for Chancery {
     fn settings(&self, rows: &dyn Rows) -> Result<AllSettings, RowsDamaged> {
         Ok(AllSettings {
             value_context: admin::settings(rows, ProtocolName::ValueContext)?,
+            agh: admin::settings(rows, ProtocolName::Agh)?,
         })
     }
 
@@ -103,12 +139,15 @@ impl Suite for Chancery {
         match input {
             AnyInput::Act(_) => true,
             AnyInput::ValueContext(input) => self.value_context.urgent(input),
+            AnyInput::Agh(input) => self.agh.urgent(input),
         }
     }
 
     fn wants(&self, input: &AnyInput, wants: &mut Vec<RowKey>) {
-        if let AnyInput::ValueContext(input) = input {
-            self.value_context.wants(input, wants);
+        match input {
+            AnyInput::Act(_) => {}
+            AnyInput::ValueContext(input) => self.value_context.wants(input, wants),
+            AnyInput::Agh(input) => self.agh.wants(input, wants),
         }
     }
 
@@ -126,6 +165,10 @@ impl Suite for Chancery {
                     .decide(input, &settings.value_context, cx)?;
                 Ok(lift(verdict, AnyAnswer::ValueContext))
             }
+            AnyInput::Agh(input) => {
+                let verdict = self.agh.decide(input, &settings.agh, cx)?;
+                Ok(lift(verdict, AnyAnswer::Agh))
+            }
         }
     }
 
@@ -133,6 +176,7 @@ impl Suite for Chancery {
         match line.protocol {
             ProtocolName::Node => true,
             ProtocolName::ValueContext => settings.value_context.rules_version == RULES_VERSION,
+            ProtocolName::Agh => settings.agh.rules_version == AGH_RULES,
             _ => false,
         }
     }
@@ -151,6 +195,7 @@ impl Suite for Chancery {
             ProtocolName::ValueContext => Ok(AnyInput::ValueContext(
                 self.value_context.reread(line, &settings.value_context)?,
             )),
+            ProtocolName::Agh => Ok(AnyInput::Agh(self.agh.reread(line, &settings.agh)?)),
             other => Err(Damage {
                 seq: line.seq,
                 reason: format!("this build has no rules of {}", other.as_str()),
@@ -161,6 +206,7 @@ impl Suite for Chancery {
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
         match line.protocol {
             ProtocolName::ValueContext => self.value_context.check_signature(line, keys),
+            ProtocolName::Agh => self.agh.check_signature(line, keys),
             _ => SignatureCheck::NotSigned,
         }
     }
@@ -171,6 +217,7 @@ impl Suite for Chancery {
                 let (check, input) = self.value_context.check_and_reread(line, keys);
                 (check, input.map(AnyInput::ValueContext))
             }
+            ProtocolName::Agh => (self.agh.check_signature(line, keys), None),
             _ => (SignatureCheck::NotSigned, None),
         }
     }
@@ -178,6 +225,7 @@ impl Suite for Chancery {
     fn recorded_signature(&self, line: &Line) -> Option<[u8; 64]> {
         match line.protocol {
             ProtocolName::ValueContext => self.value_context.recorded_signature(line),
+            ProtocolName::Agh => self.agh.recorded_signature(line),
             _ => None,
         }
     }
@@ -190,6 +238,7 @@ impl Suite for Chancery {
     ) -> Option<Bytes> {
         match protocol {
             ProtocolName::ValueContext => self.value_context.seal(unsealed, sign),
+            ProtocolName::Agh => self.agh.seal(unsealed, sign),
             _ => None,
         }
     }
@@ -205,6 +254,7 @@ impl Suite for Chancery {
     fn failed(&self, protocol: ProtocolName, of: Seq, about: String, why: Failure) -> AnyInput {
         match protocol {
             ProtocolName::ValueContext => AnyInput::ValueContext(Input::Failed { of, about, why }),
+            ProtocolName::Agh => AnyInput::Agh(Input::Failed { of, about, why }),
             _ => AnyInput::Act(Act::Failed {
                 protocol,
                 of,

@@ -46,7 +46,7 @@ pub(crate) enum BenchCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Whose envelopes
-    #[arg(long, default_value = "value-context", value_parser = ["value-context"])]
+    #[arg(long, default_value = "value-context", value_parser = ["value-context", "agh"])]
     protocol: String,
     /// For about how long
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
@@ -74,6 +74,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Measures.
 pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
     let (benches, args): (&[Bench], BenchArgs) = match command {
+        BenchCommand::Pipeline(args) if args.protocol == "agh" => (&[Bench::AghValidation], args),
         BenchCommand::Pipeline(args) => (&[Bench::Pipeline], args),
         BenchCommand::Http(args) => (&[Bench::Http], args),
         BenchCommand::Store(args) => (&[Bench::StoreAppend, Bench::StoreSustained], args),
@@ -86,6 +87,12 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
             };
         }
     };
+    if args.protocol == "agh" && benches != [Bench::AghValidation] {
+        let failure = Failure::usage("of agh there is the pipeline alone");
+        return Err(failure
+            .next("chancery bench pipeline --protocol agh")
+            .into());
+    }
     if cfg!(debug_assertions) {
         tell_debug_build();
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::agh;
 use super::settings::{Raw, Settings, Source};
 use super::table::{self, KEYS, SECTIONS_TO_COME};
 use crate::exit::Failure;
@@ -29,7 +30,7 @@ pub(super) fn read(text: &str, path: &Path, settings: &mut Settings) -> Result<(
 }
 
 /// The line of a byte offset, from 1.
-fn line_at(text: &str, offset: usize) -> usize {
+pub(super) fn line_at(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
@@ -65,6 +66,10 @@ impl Reader<'_> {
             ) {
                 return self.table(table, Some(name));
             }
+        }
+        if (section, name) == (Some("agh"), "peer") {
+            self.settings.agh_peers = agh::peers_of(self.text, self.path)?;
+            return Ok(());
         }
         let full = section.map_or_else(|| name.to_owned(), |section| format!("{section}.{name}"));
         let key = table::find(&full).ok_or_else(|| self.unknown(&full, offset))?;

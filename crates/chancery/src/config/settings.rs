@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::agh::PeerEntry;
 use super::table::{KEYS, Key, Kind};
 use crate::exit::Failure;
 
@@ -77,12 +78,19 @@ impl fmt::Display for Setting {
 
 /// All keys with their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings(BTreeMap<&'static str, Setting>);
+pub struct Settings {
+    by_name: BTreeMap<&'static str, Setting>,
+    /// The peers of `[[agh.peer]]`.
+    pub(super) agh_peers: Vec<PeerEntry>,
+}
 
 impl Settings {
     /// Every key at its default.
     pub(super) fn defaults() -> Self {
-        let mut settings = Self(BTreeMap::new());
+        let mut settings = Self {
+            by_name: BTreeMap::new(),
+            agh_peers: Vec::new(),
+        };
         for key in KEYS {
             let text = key.default.trim_matches('"');
             settings
@@ -94,12 +102,12 @@ impl Settings {
 
     /// All of them, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = &Setting> {
-        KEYS.iter().filter_map(|key| self.0.get(key.name))
+        KEYS.iter().filter_map(|key| self.by_name.get(key.name))
     }
 
     /// One of them.
     pub(super) fn get(&self, name: &'static str) -> &Setting {
-        self.0
+        self.by_name
             .get(name)
             .expect("every key of the table has a setting")
     }
@@ -148,7 +156,7 @@ impl Settings {
         if value.is_none() {
             return Err(wrong_kind(&setting));
         }
-        self.0.insert(key.name, setting);
+        self.by_name.insert(key.name, setting);
         Ok(())
     }
 }

@@ -131,6 +131,7 @@ async fn bring_in_line(
 ) -> Result<usize, Failure> {
     let settings = AllSettings {
         value_context: rule_settings(config),
+        agh: config.agh.settings.clone(),
     };
     let mut written = usize::from(
         office
@@ -144,6 +145,8 @@ async fn bring_in_line(
             .await
             .map_err(not_in_line)?;
     }
+    let peers = config.agh.peers()?;
+    written += office.reconcile_peers(&peers).await.map_err(not_in_line)?;
     Ok(written)
 }
 

@@ -6,14 +6,18 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::routing::{MethodFilter, MethodRouter};
+use chancery_agh::fault::ErrorName;
 use chancery_value_context::code::Code;
+use http::request::Parts;
 use http::{Method, StatusCode};
 
 use super::access::{Access, Rule, authorize};
+use super::agh::told_at_the_door;
 use super::door::{Call, HttpDoor, busy, not_found};
 use super::guard::is_at_home;
+use super::query::Query;
 use super::reply::{Reply, problem, with_allow};
-use super::table::{Route, routes};
+use super::table::{AGH, Route, routes};
 use super::value_context::{at_the_door, rejected};
 
 /// The router of all paths.
@@ -82,21 +86,36 @@ async fn admitted(door: &HttpDoor, route: &Route, request: Request) -> Result<Ca
             .collect(),
         Err(_) => Vec::new(),
     };
-    let agent = |params: &[(String, String)]| {
-        params
-            .iter()
-            .find(|(name, _)| name == "agent")
-            .map(|(_, agent)| agent.clone())
-    };
+    let agent = agent_of(&params, &parts);
     let access = match route.rule {
         Rule::Public | Rule::Signed(_) => Access::Free,
         Rule::DevOnly if door.is_dev() => Access::Free,
         Rule::DevOnly => return Err(not_found()),
-        Rule::Token(need) => {
-            authorize(door, need, agent(&params).as_deref(), &parts.headers).await?
+        // With the trust profile on, envelopes prove themselves (CH-NET-4).
+        Rule::Token(_) if route.path == AGH && door.office.gate().settings().agh.trust.enabled => {
+            Access::Free
         }
+        Rule::Token(need) => authorize(door, need, agent.as_deref(), &parts.headers).await?,
     };
     Ok(Call::new(Request::from_parts(parts, body), params, access))
+}
+
+/// The agent that a path names, as scopes name it: for AGH `CHANNEL/PEER`, with the workspace of revision B.
+fn agent_of(params: &[(String, String)], parts: &Parts) -> Option<String> {
+    let param = |name: &str| {
+        let found = params.iter().find(|(param, _)| param == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    if let Some(agent) = param("agent") {
+        return Some(agent.to_owned());
+    }
+    let channel = param("channel")?;
+    let Some(peer) = param("peer") else {
+        return Some(channel.to_owned());
+    };
+    let query = Query::of(parts).ok()?;
+    let workspace = query.text("workspace").filter(|text| !text.is_empty());
+    Some(chancery_agh::peer::address(workspace, channel, peer))
 }
 
 /// A request that may go on to its rule.
@@ -115,20 +134,27 @@ fn entered(door: &HttpDoor, request: Request) -> Result<Request, Reply> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     ValueContext,
+    Agh,
     Problem,
 }
 
 /// Where value-context answers.
 const VALUE_CONTEXT_PATHS: [&str; 3] = ["/.well-known/vcp", "/send/value-context", "/vcp/ws"];
 
+/// Where AGH answers.
+const AGH_PATHS: [&str; 2] = [AGH, "/send/agh"];
+
 pub(crate) fn shape(path: &str) -> Shape {
     let is_below = |root: &&str| {
         path.strip_prefix(*root)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    match VALUE_CONTEXT_PATHS.iter().any(is_below) {
-        true => Shape::ValueContext,
-        false => Shape::Problem,
+    if VALUE_CONTEXT_PATHS.iter().any(is_below) {
+        Shape::ValueContext
+    } else if AGH_PATHS.iter().any(is_below) {
+        Shape::Agh
+    } else {
+        Shape::Problem
     }
 }
 
@@ -136,6 +162,7 @@ impl Shape {
     fn not_found(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::NotFound, "there is nothing at this path"),
+            Self::Agh => told_at_the_door(ErrorName::NotFound, 404),
             Self::Problem => not_found(),
         }
     }
@@ -143,6 +170,7 @@ impl Shape {
     fn method_not_allowed(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::MethodNotAllowed, "this path has other methods"),
+            Self::Agh => told_at_the_door(ErrorName::NotFound, 405),
             Self::Problem => problem(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "this path has other methods",
@@ -153,6 +181,7 @@ impl Shape {
     pub(crate) fn stopping(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::Overloaded, "the node is shutting down"),
+            Self::Agh => told_at_the_door(ErrorName::Busy, 503),
             Self::Problem => busy(),
         }
     }
@@ -162,7 +191,7 @@ impl Shape {
             "in dev a request names this machine as its host and comes from no other page";
         match self {
             Self::ValueContext => refused(Code::NotAuthorized, message),
-            Self::Problem => problem(StatusCode::FORBIDDEN, message),
+            Self::Agh | Self::Problem => problem(StatusCode::FORBIDDEN, message),
         }
     }
 }

@@ -55,7 +55,7 @@ async fn read(door: &HttpDoor, call: Call) -> Result<(bytes::Bytes, Option<Strin
     Ok((body, key))
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     let mut keys = headers.get_all("idempotency-key").iter();
     let Some(key) = keys.next() else {
         return Ok(None);
