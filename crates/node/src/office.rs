@@ -16,7 +16,7 @@ use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
 use chancery_value_context::outgoing::Outgoing;
-use chancery_value_context::{Answer, ValueContext};
+use chancery_value_context::{Answer, ValueContext, rules};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -95,9 +95,11 @@ impl Office {
 
     async fn send(&self, body: &[u8], idempotency: Option<String>) -> Result<Sent, Refusal> {
         let settings = self.gate().settings();
-        let permit = self.gate().permit().map_err(|_| overloaded(""))?;
-        let mut outgoing = Outgoing::decode(body, settings.value_context.max_bytes, false)
-            .map_err(|undecodable| undecodable.fault.into_refusal("schema"))?;
+        let permit = self.gate().permit();
+        let settings = &settings.value_context;
+        let mut outgoing =
+            Outgoing::decode(body, settings.max_bytes, &settings.disabled_types, false)
+                .map_err(|undecodable| undecodable.fault.into_refusal("schema"))?;
         let sender = outgoing.sender.as_str().to_owned();
         outgoing.signed = self.gate().vault().holds(&sender);
         let input = Input::Outgoing {
@@ -106,6 +108,13 @@ impl Office {
             idempotency,
             content: outgoing,
         };
+        let permit = match permit {
+            Err(_) if self.gate().suite().value_context().urgent(&input) => {
+                self.gate().urgent_permit()
+            }
+            permit => permit,
+        };
+        let permit = permit.map_err(|_| overloaded(""))?;
         let received = self.gate().clock().now();
         let submitted = self
             .gate()
@@ -121,7 +130,8 @@ impl Office {
     }
 
     /// An act of administration, on record when this returns.
-    pub async fn act(&self, act: Act) -> Result<Seq, Refusal> {
+    pub async fn act(&self, mut act: Act) -> Result<Seq, Refusal> {
+        self.say_who_signs(&mut act);
         let refuse = || {
             Refusal::new(
                 "overloaded",
@@ -137,7 +147,24 @@ impl Office {
             .result?
         {
             AnyAnswer::Act(seq) => Ok(seq),
-            AnyAnswer::ValueContext(_) | AnyAnswer::Agh(_) => Err(internal()),
+            AnyAnswer::ValueContext(_) | AnyAnswer::Vibe(_) | AnyAnswer::Agh(_) => Err(internal()),
+        }
+    }
+
+    /// The record of an agent says whether this node signs for it: rules that derive a message in its name read it
+    /// there, live and in replay.
+    fn say_who_signs(&self, act: &mut Act) {
+        if let Act::Agent {
+            protocol: ProtocolName::ValueContext,
+            id,
+            record: Some(serde_json::Value::Object(record)),
+            ..
+        } = act
+        {
+            record.remove("signs");
+            if self.gate().vault().holds(id) {
+                record.insert("signs".to_owned(), true.into());
+            }
         }
     }
 
@@ -151,23 +178,64 @@ impl Office {
         else {
             return Ok(None);
         };
+        let participant = record.agent.as_deref().unwrap_or(agent);
+        let mut open = self.open_escalations(participant, agent)?;
         let mut children = serde_json::Map::new();
         for child in &record.children {
-            children.insert(child.clone(), json!(self.run_state(child)?));
+            let view: Option<rules::ChildView> = self.row(&rules::child_key(agent, child))?;
+            let view = view.unwrap_or_default();
+            let state = rules::stricter(view.state, self.run_state(child)?);
+            children.insert(child.clone(), json!(state));
+            open.extend(view.open.iter().map(|open| open.stamp.id.to_string()));
         }
-        let constraints: Vec<_> = record
-            .operator_constraints
+        let context: Option<String> = self.row(&rules::own_context_key(agent))?;
+        let rows = self.scan(&rules::constraints_prefix(agent))?;
+        let constraints: Vec<_> = rules::effective(&record, &rows)
+            .map_err(|damage| StoreError(damage.to_string()))?
             .iter()
-            .map(|constraint| json!({"type": constraint.kind, "value": constraint.value}))
+            .map(|(kind, effective)| json!({"type": kind, "value": effective.to_json()}))
             .collect();
-        let participant = record.agent.as_deref().unwrap_or(agent);
         Ok(Some(json!({
             "run_state": self.run_state(participant)?,
             "children": children,
             "constraints": constraints,
-            "context": record.context,
-            "open_escalations": [],
+            "context": context.or(record.context),
+            "open_escalations": open,
+            "announcements": self.announcements(agent)?,
         })))
+    }
+
+    /// The escalations of an agent that hold it or wait for their acknowledgement.
+    fn open_escalations(&self, participant: &str, agent: &str) -> Result<Vec<String>, StoreError> {
+        let rows = self.scan(&rules::open_prefix(participant, agent))?;
+        let ids = rows
+            .iter()
+            .filter_map(|(key, _)| String::from_utf8(key.parts().pop()?).ok());
+        Ok(ids.collect())
+    }
+
+    /// The constitutions that others announced to an agent.
+    fn announcements(&self, agent: &str) -> Result<Vec<serde_json::Value>, StoreError> {
+        let mut announcements = Vec::new();
+        for (key, bytes) in self.scan(&rules::announcements_prefix(agent))? {
+            let sender = String::from_utf8(key.parts().pop().unwrap_or_default())
+                .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
+            let announced: Vec<rules::Announcement> = serde_json::from_slice(&bytes)
+                .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
+            announcements.extend(announced.iter().map(|one| {
+                json!({
+                    "sender": sender,
+                    "constitution_ref": one.constitution_ref,
+                    "manifest_hash": one.manifest_hash,
+                    "scope": one.scope,
+                })
+            }));
+        }
+        Ok(announcements)
+    }
+
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+        self.gate().store().scan(prefix, None, usize::MAX)
     }
 
     /// The run state of a participant on record.
@@ -249,7 +317,7 @@ impl Office {
 fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
     match decided.result? {
         AnyAnswer::ValueContext(answer) => Ok(answer),
-        AnyAnswer::Act(_) | AnyAnswer::Agh(_) => Err(internal()),
+        AnyAnswer::Act(_) | AnyAnswer::Vibe(_) | AnyAnswer::Agh(_) => Err(internal()),
     }
 }
 

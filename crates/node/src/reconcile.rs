@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use chancery_agh::Agh;
 use chancery_agh::peer::PeerRecord;
 use chancery_core::admin::{Act, Config, agent_key, config_key, digests_key, key_key};
 use chancery_core::keys::KeyRecord;
 use chancery_core::line::ProtocolName;
+use chancery_core::protocol::Protocol;
 use chancery_core::refusal::Refusal;
 use chancery_store::StoreError;
+use chancery_value_context::ValueContext;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::world::World;
+use chancery_vibe::Vibe;
 
 use crate::office::Office;
 use crate::suite::AllSettings;
@@ -33,24 +37,37 @@ pub enum ReconcileError {
 impl Office {
     /// Writes the rule settings if they differ from the record.
     pub async fn reconcile_settings(&self, settings: &AllSettings) -> Result<bool, ReconcileError> {
-        let protocols = settings
-            .by_protocol()
-            .map_err(|error| StoreError(error.to_string()))?;
-        let mut in_line = self
-            .row::<BTreeMap<String, String>>(&digests_key())?
-            .is_some();
+        let json = |value: Result<serde_json::Value, serde_json::Error>| {
+            value.map_err(|error| StoreError(error.to_string()))
+        };
+        let mut protocols = BTreeMap::from([
+            (
+                ValueContext::NAME.as_str().to_owned(),
+                json(serde_json::to_value(&settings.value_context))?,
+            ),
+            (
+                Agh::NAME.as_str().to_owned(),
+                json(serde_json::to_value(&settings.agh))?,
+            ),
+        ]);
+        let mut digests = BTreeMap::new();
+        if let Some(world) = &settings.vibe.world {
+            let value = json(serde_json::to_value(&settings.vibe))?;
+            protocols.insert(Vibe::NAME.as_str().to_owned(), value);
+            digests.insert("vibe-world".to_owned(), world.clone());
+            let permissions = chancery_vibe::partition::TABLE.digest();
+            digests.insert("vibe-permissions".to_owned(), permissions.hex());
+        }
+        let mut same = self.row(&digests_key())?.as_ref() == Some(&digests);
         for (name, value) in &protocols {
             let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
-            in_line &= on_record.as_ref() == Some(value);
+            same &= on_record.as_ref() == Some(value);
         }
         self.limit_agh(&settings.agh);
-        if in_line {
+        if same {
             return Ok(false);
         }
-        let config = Config {
-            protocols,
-            digests: BTreeMap::new(),
-        };
+        let config = Config { protocols, digests };
         self.record(Act::Config(config), || "the configuration".to_owned())
             .await?;
         Ok(true)
@@ -83,23 +100,15 @@ impl Office {
 
     /// Writes the keys and agents of a world file that differ from the record, in sorted order. Gives their number.
     pub async fn reconcile_world(&self, world: &World) -> Result<usize, ReconcileError> {
-        let mut written = 0;
-        let mut keys: Vec<&KeyRecord> = world.keys.iter().collect();
-        keys.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
-        for key in keys {
-            let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
-            if on_record.as_ref() != Some(key) {
-                self.record(Act::Key(key.clone()), || {
-                    format!("key {} of {}", key.id, key.owner)
-                })
-                .await?;
-                written += 1;
-            }
-        }
+        let mut written = self.reconcile_keys(&world.keys).await?;
         let agents: BTreeMap<&str, AgentRecord> = world
             .agents
             .iter()
-            .map(|agent| (agent.id.as_str(), AgentRecord::of(agent)))
+            .map(|agent| {
+                let mut record = AgentRecord::of(agent);
+                record.signs = self.gate().vault().holds(agent.id.as_str());
+                (agent.id.as_str(), record)
+            })
             .collect();
         for (id, record) in agents {
             let on_record: Option<AgentRecord> =
@@ -114,6 +123,25 @@ impl Office {
                     run_state: None,
                 };
                 self.record(act, || format!("agent {id}")).await?;
+                written += 1;
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes the keys that differ from the record, in sorted order: of a world file, or those that a vibe seed pins. Gives
+    /// their number.
+    pub async fn reconcile_keys(&self, keys: &[KeyRecord]) -> Result<usize, ReconcileError> {
+        let mut written = 0;
+        let mut keys: Vec<&KeyRecord> = keys.iter().collect();
+        keys.sort_by(|a, b| (&a.owner, &a.id).cmp(&(&b.owner, &b.id)));
+        for key in keys {
+            let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
+            if on_record.as_ref() != Some(key) {
+                self.record(Act::Key(key.clone()), || {
+                    format!("key {} of {}", key.id, key.owner)
+                })
+                .await?;
                 written += 1;
             }
         }

@@ -1,7 +1,5 @@
 //! The protocols that this program serves, as one closed set with the administration.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use chancery_agh::answer::Answer as AghAnswer;
 use chancery_agh::settings::{RULES_VERSION as AGH_RULES, Settings as AghSettings};
@@ -16,25 +14,26 @@ use chancery_core::timer::TimerName;
 use chancery_core::window::WindowName;
 use chancery_value_context::settings::{RULES_VERSION, Settings as ValueContextSettings};
 use chancery_value_context::{Answer as ValueContextAnswer, ValueContext, rules};
+use chancery_vibe::settings::{RULES_VERSION as VIBE_RULES_VERSION, Settings as VibeSettings};
+use chancery_vibe::{Answer as VibeAnswer, Vibe};
 
 /// The suite of this program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Chancery {
     value_context: ValueContext,
+    vibe: Vibe,
     agh: Agh,
 }
 
 /// An input of any of the protocols, or of the administration.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "almost every input is the large one"
-)]
 pub enum AnyInput {
     /// An act of administration.
     Act(Act),
     /// An input of value-context.
     ValueContext(Input<ValueContext>),
+    /// An input of vibe.
+    Vibe(Input<Vibe>),
     /// An input of agh.
     Agh(Input<Agh>),
 }
@@ -46,6 +45,8 @@ pub enum AnyAnswer {
     Act(Seq),
     /// An answer of value-context.
     ValueContext(ValueContextAnswer),
+    /// An answer of vibe.
+    Vibe(VibeAnswer),
     /// An answer of agh.
     Agh(AghAnswer),
 }
@@ -55,33 +56,31 @@ pub enum AnyAnswer {
 pub struct AllSettings {
     /// Of value-context.
     pub value_context: ValueContextSettings,
+    /// Of vibe; without a world it answers that it is not configured.
+    pub vibe: VibeSettings,
     /// Of agh.
     pub agh: AghSettings,
 }
 
-impl AllSettings {
-    /// The settings as a configuration line holds them, by protocol.
-    ///
-    /// # Errors
-    /// A value that JSON cannot hold.
-    pub fn by_protocol(&self) -> Result<BTreeMap<String, serde_json::Value>, serde_json::Error> {
-        let name = |protocol: ProtocolName| protocol.as_str().to_owned();
-        Ok(BTreeMap::from([
-            (
-                name(ProtocolName::ValueContext),
-                serde_json::to_value(&self.value_context)?,
-            ),
-            (name(ProtocolName::Agh), serde_json::to_value(&self.agh)?),
-        ]))
-    }
-}
-
-const WINDOWS: &[WindowName] = &[rules::SEEN, rules::SENT, agh_rules::SEEN, agh_rules::SENT];
+const WINDOWS: &[WindowName] = &[
+    rules::SEEN,
+    rules::SENT,
+    rules::ACKED,
+    rules::ESCALATED,
+    rules::FORWARDED,
+    agh_rules::SEEN,
+    agh_rules::SENT,
+];
 
 impl Chancery {
     /// Value-Context messaging.
     pub fn value_context(&self) -> &ValueContext {
         &self.value_context
+    }
+
+    /// Vibe Commerce.
+    pub fn vibe(&self) -> &Vibe {
+        &self.vibe
     }
 
     /// AGH Network.
@@ -104,6 +103,16 @@ impl Chancery {
             answer: AnyAnswer::Act(seq),
         })
     }
+}
+
+/// Whether a `node` line is a change of vibe's world and not administration.
+fn is_world_change(line: &Line) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Kind<'l> {
+        #[serde(borrow)]
+        kind: std::borrow::Cow<'l, str>,
+    }
+    serde_json::from_slice::<Kind<'_>>(&line.envelope).is_ok_and(|line| line.kind == "world")
 }
 
 /// A verdict with its answer put into the suite's.
@@ -131,6 +140,7 @@ impl Suite for Chancery {
     fn settings(&self, rows: &dyn Rows) -> Result<AllSettings, RowsDamaged> {
         Ok(AllSettings {
             value_context: admin::settings(rows, ProtocolName::ValueContext)?,
+            vibe: admin::settings(rows, ProtocolName::Vibe)?,
             agh: admin::settings(rows, ProtocolName::Agh)?,
         })
     }
@@ -139,6 +149,7 @@ impl Suite for Chancery {
         match input {
             AnyInput::Act(_) => true,
             AnyInput::ValueContext(input) => self.value_context.urgent(input),
+            AnyInput::Vibe(input) => self.vibe.urgent(input),
             AnyInput::Agh(input) => self.agh.urgent(input),
         }
     }
@@ -147,6 +158,7 @@ impl Suite for Chancery {
         match input {
             AnyInput::Act(_) => {}
             AnyInput::ValueContext(input) => self.value_context.wants(input, wants),
+            AnyInput::Vibe(input) => self.vibe.wants(input, wants),
             AnyInput::Agh(input) => self.agh.wants(input, wants),
         }
     }
@@ -165,6 +177,10 @@ impl Suite for Chancery {
                     .decide(input, &settings.value_context, cx)?;
                 Ok(lift(verdict, AnyAnswer::ValueContext))
             }
+            AnyInput::Vibe(input) => {
+                let verdict = self.vibe.decide(input, &settings.vibe, cx)?;
+                Ok(lift(verdict, AnyAnswer::Vibe))
+            }
             AnyInput::Agh(input) => {
                 let verdict = self.agh.decide(input, &settings.agh, cx)?;
                 Ok(lift(verdict, AnyAnswer::Agh))
@@ -174,7 +190,10 @@ impl Suite for Chancery {
 
     fn has_rules(&self, line: &Line, settings: &AllSettings) -> bool {
         match line.protocol {
-            ProtocolName::Node => true,
+            ProtocolName::Node if !is_world_change(line) => true,
+            ProtocolName::Node | ProtocolName::Vibe => {
+                settings.vibe.rules_version == VIBE_RULES_VERSION
+            }
             ProtocolName::ValueContext => settings.value_context.rules_version == RULES_VERSION,
             ProtocolName::Agh => settings.agh.rules_version == AGH_RULES,
             _ => false,
@@ -183,6 +202,10 @@ impl Suite for Chancery {
 
     fn reread(&self, line: &Line, settings: &AllSettings) -> Result<AnyInput, Damage> {
         match line.protocol {
+            ProtocolName::Node if is_world_change(line) => {
+                Ok(AnyInput::Vibe(self.vibe.reread(line, &settings.vibe)?))
+            }
+            ProtocolName::Vibe => Ok(AnyInput::Vibe(self.vibe.reread(line, &settings.vibe)?)),
             ProtocolName::Node => match admin::reread(line)? {
                 Act::Failed {
                     protocol,
@@ -190,6 +213,17 @@ impl Suite for Chancery {
                     about,
                     code,
                 } => Ok(self.failed(protocol, of, about, code)),
+                Act::Timer { protocol, timer } => {
+                    let name = TimerName {
+                        protocol,
+                        name: String::new(),
+                    };
+                    self.timer(&name, timer.to_string().as_bytes())
+                        .map_err(|damage| Damage {
+                            seq: line.seq,
+                            reason: damage.to_string(),
+                        })
+                }
                 act => Ok(AnyInput::Act(act)),
             },
             ProtocolName::ValueContext => Ok(AnyInput::ValueContext(
@@ -206,6 +240,7 @@ impl Suite for Chancery {
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
         match line.protocol {
             ProtocolName::ValueContext => self.value_context.check_signature(line, keys),
+            ProtocolName::Vibe => self.vibe.check_signature(line, keys),
             ProtocolName::Agh => self.agh.check_signature(line, keys),
             _ => SignatureCheck::NotSigned,
         }
@@ -217,6 +252,7 @@ impl Suite for Chancery {
                 let (check, input) = self.value_context.check_and_reread(line, keys);
                 (check, input.map(AnyInput::ValueContext))
             }
+            ProtocolName::Vibe => (self.vibe.check_signature(line, keys), None),
             ProtocolName::Agh => (self.agh.check_signature(line, keys), None),
             _ => (SignatureCheck::NotSigned, None),
         }
@@ -243,12 +279,21 @@ impl Suite for Chancery {
         }
     }
 
-    fn timer(&self, name: &TimerName, _: &[u8]) -> Result<AnyInput, RowsDamaged> {
-        Err(RowsDamaged(format!(
-            "no rules of {} have a timer {}",
-            name.protocol.as_str(),
-            name.name
-        )))
+    fn timer(&self, name: &TimerName, row: &[u8]) -> Result<AnyInput, RowsDamaged> {
+        let unknown = || {
+            RowsDamaged(format!(
+                "no rules of {} have a timer {}",
+                name.protocol.as_str(),
+                name.name
+            ))
+        };
+        match name.protocol {
+            ProtocolName::ValueContext => {
+                let timer = serde_json::from_slice(row).map_err(|_| unknown())?;
+                Ok(AnyInput::ValueContext(Input::Timer(timer)))
+            }
+            _ => Err(unknown()),
+        }
     }
 
     fn failed(&self, protocol: ProtocolName, of: Seq, about: String, why: Failure) -> AnyInput {

@@ -38,6 +38,9 @@ pub struct AgentRecord {
     /// Its participant, when it is not its own (CH-ID-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Whether the node holds its key and signs what the rules derive in its name (CH-JRN-10).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signs: bool,
 }
 
 /// A constraint on record.
@@ -70,6 +73,7 @@ impl AgentRecord {
                 .map(ConstraintRecord::of)
                 .collect(),
             agent: agent.participant.as_deref().map(str::to_owned),
+            signs: false,
         }
     }
 

@@ -14,8 +14,10 @@
 pub mod agent;
 pub mod agent_id;
 pub mod answer;
+pub mod attempts;
 pub mod code;
 pub mod conformance;
+pub mod constraints;
 pub mod context;
 pub mod creed;
 mod dns;
@@ -24,6 +26,7 @@ mod members;
 pub mod message;
 pub mod message_id;
 pub mod outgoing;
+pub mod payload;
 pub mod personal_state;
 mod protocol;
 pub mod rules;

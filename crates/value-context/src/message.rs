@@ -1,20 +1,19 @@
-//! Messages and how one is read from bytes (sections 2 to 8).
+//! Messages and how one is read from bytes (sections 2 to 5).
 //!
 //! [`decode`] reads all syntax in one pass: what comes out is well formed and typed, and nothing later
 //! looks at raw JSON. What it cannot judge are the window of time, the signature and the recipient.
 
 use crate::agent_id::{AgentId, AgentIdFault, BROADCAST};
 use crate::code::{Code, Fault};
-use crate::context::{self, ContextFault};
-use crate::creed::CreedRef;
 use crate::members::{closed, object, required, required_text, text};
 use crate::message_id::MessageId;
-use crate::personal_state::PersonalState;
+pub use crate::payload::{ContextShare, Payload};
 use crate::signature::{SignatureText, SignedForms};
 use bytes::Bytes;
 use chancery_core::canonical::{Canonical, Dialect, canonical_cutting};
 use chancery_core::json::{FaultKind, Place, ReadRules, Value, read};
 use chancery_core::time::{Time, parse_value_context};
+use serde::{Deserialize, Serialize};
 
 /// The version this crate speaks.
 pub const VERSION: &str = "1.2";
@@ -35,7 +34,8 @@ const ENVELOPE: [&str; 8] = [
 ];
 
 /// The four kinds of message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The sender's current context.
     ContextShare,
@@ -66,11 +66,58 @@ impl Kind {
         }
     }
 
-    /// Whether this build reads the payload of this kind. The others are well-formed envelopes that are
-    /// refused with `type_disabled`; a kind that is built is added here and nowhere else.
-    const fn is_built(self) -> bool {
-        matches!(self, Self::ContextShare)
+    /// The kind that `type` spells so.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
+}
+
+/// Which version a message is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// The protocol of this crate.
+    #[default]
+    V1_2,
+    /// What an unmodified peer of the later SDK writes; taken where a setting allows it (VX-V2-1).
+    V2_0,
+}
+
+impl Version {
+    /// The version as `vcp_message` spells it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V1_2 => VERSION,
+            Self::V2_0 => "2.0",
+        }
+    }
+
+    /// Reads an identifier as this version has it.
+    pub fn read_id(self, text: &str) -> Option<MessageId> {
+        match self {
+            Self::V1_2 => MessageId::parse(text),
+            Self::V2_0 => MessageId::parse_any(text),
+        }
+    }
+}
+
+/// What a reader takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Accept<'s> {
+    /// Largest envelope in bytes, which counts up to [`MAX_MAX_BYTES`].
+    pub max_bytes: usize,
+    /// Whether version 2.0 is taken as well.
+    pub vcp_2_0: bool,
+    /// The kinds that are switched off.
+    pub disabled: &'s [Kind],
+}
+
+impl Accept<'_> {
+    /// Everything that can be on a journal.
+    pub const RECORDED: Self = Self {
+        max_bytes: MAX_MAX_BYTES,
+        vcp_2_0: true,
+        disabled: &[],
+    };
 }
 
 /// Whom a message is for.
@@ -101,27 +148,11 @@ pub struct Timestamp {
     pub instant: Time,
 }
 
-/// What a message carries.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Payload {
-    /// `context_share`
-    ContextShare(ContextShare),
-}
-
-/// The payload of a `context_share` (VX-CS-1).
-#[derive(Clone, Debug, PartialEq)]
-pub struct ContextShare {
-    /// The context string as written; [`context::validate`] holds.
-    pub context: Box<str>,
-    /// The active constitution as written; [`CreedRef::parse`] holds.
-    pub constitution_ref: Box<str>,
-    /// How the agent's owner is, when it is shared.
-    pub personal_state: Option<PersonalState>,
-}
-
 /// A well-formed message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
+    /// The version it is written in.
+    pub version: Version,
     /// Its identifier.
     pub message_id: MessageId,
     /// Who says it made the message; proven by the signature alone.
@@ -141,16 +172,9 @@ pub struct Message {
 }
 
 impl Message {
-    /// The version of the protocol it is written in.
-    pub const fn version(&self) -> &'static str {
-        VERSION
-    }
-
     /// Which of the four it is.
     pub const fn kind(&self) -> Kind {
-        match self.payload {
-            Payload::ContextShare(_) => Kind::ContextShare,
-        }
+        self.payload.kind()
     }
 
     /// The envelope with its signature, in the form a journal line holds (CH-JRN-3).
@@ -182,11 +206,21 @@ pub struct Undecodable {
 
 /// Reads one message of at most `max_bytes`, which counts up to [`MAX_MAX_BYTES`].
 pub fn decode(received: Bytes, max_bytes: usize) -> Result<Message, Undecodable> {
-    let value = read_json(&received, max_bytes).map_err(|fault| Undecodable {
+    let accept = Accept {
+        max_bytes,
+        vcp_2_0: false,
+        disabled: &[],
+    };
+    decode_accepting(received, accept)
+}
+
+/// Reads one message as far as `accept` goes.
+pub fn decode_accepting(received: Bytes, accept: Accept<'_>) -> Result<Message, Undecodable> {
+    let value = read_json(&received, accept.max_bytes).map_err(|fault| Undecodable {
         message_id: None,
         fault,
     })?;
-    match read_envelope(&value) {
+    match read_envelope(&value, accept) {
         Ok(parts) => Ok(parts.into_message(&value, received.clone())),
         Err(fault) => Err(Undecodable {
             message_id: readable_id(&value),
@@ -213,6 +247,7 @@ fn readable_id(value: &Value<'_>) -> Option<MessageId> {
 
 /// The typed members of an envelope.
 struct Parts {
+    version: Version,
     message_id: MessageId,
     sender: AgentId,
     recipient: Recipient,
@@ -225,6 +260,7 @@ impl Parts {
     fn into_message(self, value: &Value<'_>, received: Bytes) -> Message {
         let journal = canonical_cutting(value, "signature", Dialect::Vibe);
         Message {
+            version: self.version,
             message_id: self.message_id,
             sender: self.sender,
             recipient: self.recipient,
@@ -238,9 +274,9 @@ impl Parts {
     }
 }
 
-fn read_envelope(value: &Value<'_>) -> Result<Parts, Fault> {
+fn read_envelope(value: &Value<'_>, accept: Accept<'_>) -> Result<Parts, Fault> {
     // The version goes first: members of another version must not hide that it is another version.
-    check_version(value)?;
+    let version = read_version(value, accept.vcp_2_0)?;
     let [
         _,
         kind,
@@ -252,7 +288,7 @@ fn read_envelope(value: &Value<'_>) -> Result<Parts, Fault> {
         signature,
     ] = closed(value, &Place::ROOT, ENVELOPE)?;
     let kind = read_kind(kind)?;
-    let message_id = read_message_id(message_id)?;
+    let message_id = read_message_id(message_id, version)?;
     let sender = read_sender(sender)?;
     let recipient = read_recipient(recipient)?;
     let timestamp = read_timestamp(timestamp)?;
@@ -260,55 +296,53 @@ fn read_envelope(value: &Value<'_>) -> Result<Parts, Fault> {
     let place = Place::ROOT.child("payload");
     let payload = required(payload, &place)?;
     object(payload, &place)?;
+    check_enabled(kind, accept.disabled)?;
     Ok(Parts {
+        version,
         message_id,
         sender,
         recipient,
         timestamp,
-        payload: read_payload(kind, payload, &place)?,
+        payload: Payload::read(kind, version, payload, &place)?,
         signature,
     })
 }
 
-/// The payload of a message of this kind, as an object that was found at `place`.
-pub(crate) fn read_payload(
-    kind: Kind,
-    payload: &Value<'_>,
-    place: &Place<'_>,
-) -> Result<Payload, Fault> {
-    if !kind.is_built() {
-        let fault = Fault::new(Code::TypeDisabled, "messages of this type are switched off");
-        return Err(fault.at(&Place::ROOT.child("type")));
+/// Refuses a kind that is switched off.
+pub(crate) fn check_enabled(kind: Kind, disabled: &[Kind]) -> Result<(), Fault> {
+    if !disabled.contains(&kind) {
+        return Ok(());
     }
-    Ok(Payload::ContextShare(read_context_share(payload, place)?))
+    let fault = Fault::new(Code::TypeDisabled, "messages of this type are switched off");
+    Err(fault.at(&Place::ROOT.child("type")))
 }
 
-fn check_version(value: &Value<'_>) -> Result<(), Fault> {
+fn read_version(value: &Value<'_>, vcp_2_0: bool) -> Result<Version, Fault> {
     let Some(envelope) = value.as_object() else {
         let fault = Fault::new(Code::SchemaInvalid, "the body must be a JSON object");
         return Err(fault.under("VX-ENV-1"));
     };
     let place = Place::ROOT.child("vcp_message");
-    let version = required_text(envelope.get("vcp_message"), &place)?;
-    if version != VERSION {
-        let fault = Fault::new(Code::UnsupportedVersion, "vcp_message must be 1.2");
-        return Err(fault.at(&place));
+    match required_text(envelope.get("vcp_message"), &place)? {
+        VERSION => Ok(Version::V1_2),
+        "2.0" if vcp_2_0 => Ok(Version::V2_0),
+        _ => {
+            let fault = Fault::new(Code::UnsupportedVersion, "vcp_message must be 1.2");
+            Err(fault.at(&place))
+        }
     }
-    Ok(())
 }
 
 pub(crate) fn read_kind(member: Option<&Value<'_>>) -> Result<Kind, Fault> {
     let place = Place::ROOT.child("type");
     let name = required_text(member, &place)?;
-    Kind::ALL
-        .into_iter()
-        .find(|kind| kind.as_str() == name)
-        .ok_or_else(|| Fault::schema(&place, "type is none of the four", "VX-ENV-1"))
+    Kind::named(name).ok_or_else(|| Fault::schema(&place, "type is none of the four", "VX-ENV-1"))
 }
 
-fn read_message_id(member: Option<&Value<'_>>) -> Result<MessageId, Fault> {
+fn read_message_id(member: Option<&Value<'_>>, version: Version) -> Result<MessageId, Fault> {
     let place = Place::ROOT.child("message_id");
-    MessageId::parse(required_text(member, &place)?)
+    version
+        .read_id(required_text(member, &place)?)
         .ok_or_else(|| Fault::schema(&place, "must be a lower-case UUID version 7", "VX-ID-1"))
 }
 
@@ -351,36 +385,4 @@ fn read_signature(member: Option<&Value<'_>>) -> Result<Option<SignatureText>, F
     SignatureText::parse(text(value, &place)?)
         .map(Some)
         .ok_or_else(|| Fault::schema(&place, "must be base64: and base64 characters", "VX-SIG-5"))
-}
-
-fn read_context_share(value: &Value<'_>, place: &Place<'_>) -> Result<ContextShare, Fault> {
-    const NAMES: [&str; 3] = ["context", "constitution_ref", "personal_state"];
-    let [context, constitution_ref, personal_state] = closed(value, place, NAMES)?;
-    let state_place = place.child("personal_state");
-    Ok(ContextShare {
-        context: read_context(context, &place.child("context"))?,
-        constitution_ref: read_creed(constitution_ref, &place.child("constitution_ref"))?,
-        personal_state: personal_state
-            .map(|state| PersonalState::read(state, &state_place))
-            .transpose()?,
-    })
-}
-
-fn read_context(member: Option<&Value<'_>>, place: &Place<'_>) -> Result<Box<str>, Fault> {
-    let text = required_text(member, place)?;
-    match context::validate(text) {
-        Ok(()) => Ok(text.into()),
-        Err(ContextFault::Empty) => Err(Fault::schema(place, "context is empty", "VX-CTX-4")),
-        Err(fault) => Err(Fault::new(Code::ContextInvalid, fault.to_string())
-            .at(place)
-            .under(fault.requirement())),
-    }
-}
-
-fn read_creed(member: Option<&Value<'_>>, place: &Place<'_>) -> Result<Box<str>, Fault> {
-    let text = required_text(member, place)?;
-    match CreedRef::parse(text) {
-        Ok(_) => Ok(text.into()),
-        Err(fault) => Err(Fault::schema(place, fault.to_string(), fault.requirement())),
-    }
 }

@@ -1,4 +1,5 @@
-//! Message identifiers (VX-ID-1): UUID version 7, lower case, hyphens, nothing else.
+//! Message identifiers (VX-ID-1): UUID version 7, lower case, hyphens, nothing else. What is on record may hold one of
+//! another version, from a peer that was let in with it (VX-V2-1).
 
 use chancery_core::ids::{Uuid, is_uuid7};
 use serde::de::{Error, Visitor};
@@ -16,6 +17,12 @@ impl MessageId {
             return None;
         }
         Uuid::try_parse(text).ok().map(Self)
+    }
+
+    /// Reads an identifier of any UUID version, in the same spelling (VX-V2-1).
+    pub fn parse_any(text: &str) -> Option<Self> {
+        let id = Uuid::try_parse(text).ok().map(Self)?;
+        (id.to_string() == text).then_some(id)
     }
 
     /// The identifier that a sequence made.
@@ -58,7 +65,7 @@ impl<'de> Deserialize<'de> for MessageId {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<MessageId, E> {
-                MessageId::parse(text).ok_or_else(|| E::custom("not a message identifier"))
+                MessageId::parse_any(text).ok_or_else(|| E::custom("not a message identifier"))
             }
         }
         deserializer.deserialize_str(Text)

@@ -6,7 +6,8 @@ use crate::agent_id::AgentId;
 use crate::code::{Code, Fault};
 use crate::members::{closed, object, required};
 use crate::message::{
-    Kind, Recipient, Undecodable, read_json, read_kind, read_payload, read_recipient, read_sender,
+    Kind, Payload, Recipient, Undecodable, Version, check_enabled, read_json, read_kind,
+    read_recipient, read_sender,
 };
 use crate::sign::normalize_numbers;
 
@@ -22,23 +23,30 @@ pub struct Outgoing {
     /// Its payload, checked, with numbers normalised (VX-CAN-6).
     pub payload: Object<'static>,
     /// What it carries, typed.
-    pub content: crate::message::Payload,
+    pub content: Payload,
     /// Whether this node holds the sender's key and signs (CH-JRN-10).
     pub signed: bool,
+    /// Whether it is the first share on a connection, which resumes nobody (VX-WS-5).
+    pub greeting: bool,
 }
 
 impl Outgoing {
     /// Reads the body of a send request: `sender`, `recipient`, `type`, `payload`.
-    pub fn decode(body: &[u8], max_bytes: usize, signed: bool) -> Result<Self, Undecodable> {
+    pub fn decode(
+        body: &[u8],
+        max_bytes: usize,
+        disabled: &[Kind],
+        signed: bool,
+    ) -> Result<Self, Undecodable> {
         let refuse = |fault| Undecodable {
             message_id: None,
             fault,
         };
         let value = read_json(body, max_bytes).map_err(refuse)?;
-        Self::read(&value, signed).map_err(refuse)
+        Self::read(&value, disabled, signed).map_err(refuse)
     }
 
-    fn read(value: &Value<'_>, signed: bool) -> Result<Self, Fault> {
+    fn read(value: &Value<'_>, disabled: &[Kind], signed: bool) -> Result<Self, Fault> {
         let [sender, recipient, kind, payload] = closed(
             value,
             &Place::ROOT,
@@ -50,13 +58,9 @@ impl Outgoing {
         let place = Place::ROOT.child("payload");
         let payload = required(payload, &place)?;
         object(payload, &place)?;
-        let content = read_payload(kind, payload, &place)?;
-        let crate::message::Payload::ContextShare(share) = &content;
-        if share
-            .personal_state
-            .as_ref()
-            .is_some_and(|state| !state.is_fit_to_send())
-        {
+        check_enabled(kind, disabled)?;
+        let content = Payload::read(kind, Version::V1_2, payload, &place)?;
+        if !is_fit_to_send(&content) {
             let message = "a sender gives all four scales, in whole numbers";
             return Err(Fault::schema(
                 &place.child("personal_state"),
@@ -74,6 +78,7 @@ impl Outgoing {
             payload,
             content,
             signed,
+            greeting: false,
         })
     }
 
@@ -84,7 +89,11 @@ impl Outgoing {
         let kind = read_kind(member("type"))?;
         let place = Place::ROOT.child("payload");
         let payload = required(member("payload"), &place)?;
-        let content = read_payload(kind, payload, &place)?;
+        let version = match member("vcp_message").and_then(Value::as_str) {
+            Some("2.0") => Version::V2_0,
+            _ => Version::V1_2,
+        };
+        let content = Payload::read(kind, version, payload, &place)?;
         let Value::Object(payload) = payload.clone().into_owned() else {
             return Err(Fault::new(Code::SchemaInvalid, "payload is no object"));
         };
@@ -95,6 +104,18 @@ impl Outgoing {
             payload,
             content,
             signed: member("signature").is_some(),
+            greeting: false,
         })
+    }
+}
+
+/// A sender gives all of a personal state, in whole numbers; receivers ask for neither.
+fn is_fit_to_send(content: &Payload) -> bool {
+    match content {
+        Payload::ContextShare(share) => share
+            .personal_state
+            .as_ref()
+            .is_none_or(crate::personal_state::PersonalState::is_fit_to_send),
+        _ => true,
     }
 }

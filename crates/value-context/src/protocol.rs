@@ -14,7 +14,7 @@ use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::code::Fault;
-use crate::message::{MAX_MAX_BYTES, Message, decode, read_json};
+use crate::message::{Accept, MAX_MAX_BYTES, Message, decode_accepting, read_json};
 use crate::message_id::MessageId;
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
@@ -46,13 +46,13 @@ impl Protocol for ValueContext {
     const NAME: ProtocolName = ProtocolName::ValueContext;
     type Message = Message;
     type Outgoing = Outgoing;
-    type Timer = Never;
+    type Timer = rules::Timer;
     type Act = Never;
     type Settings = Settings;
     type Answer = Answer;
 
     fn decode(&self, raw: Bytes, _: Door, settings: &Settings) -> Result<Message, Refusal> {
-        decode(raw, settings.max_bytes).map_err(|undecodable| {
+        decode_accepting(raw, settings.accept()).map_err(|undecodable| {
             let refusal = undecodable.fault.into_refusal("schema");
             match undecodable.message_id {
                 Some(id) => refusal.of_message(id.to_string()),
@@ -83,8 +83,13 @@ impl Protocol for ValueContext {
         }
     }
 
-    fn urgent(&self, _: &Input<Self>) -> bool {
-        false
+    fn urgent(&self, input: &Input<Self>) -> bool {
+        match input {
+            Input::Envelope(authentic) => authentic.message.payload.is_exempt(),
+            Input::Outgoing { content, .. } => content.content.is_exempt(),
+            Input::Timer(_) => true,
+            _ => false,
+        }
     }
 
     fn wants(&self, input: &Input<Self>, wants: &mut Vec<RowKey>) {
@@ -104,11 +109,11 @@ impl Protocol for ValueContext {
                 content,
                 ..
             } => rules::send(content, idempotency.as_deref(), settings, cx),
-            Input::Failed { of, about, why } => Ok(rules::note_failure(*of, about, *why, cx)),
+            Input::Failed { of, about, why } => rules::failed(*of, about, *why, settings, cx),
             Input::Reply { .. } => {
                 Err(Fault::not_here("answers travel as messages of their own").into())
             }
-            Input::Timer(never) => match *never {},
+            Input::Timer(timer) => rules::due(timer, settings, cx),
             Input::Act(never) => match *never {},
         }
     }
@@ -129,8 +134,9 @@ impl Protocol for ValueContext {
             reason,
         };
         if line.origin == Origin::Agent {
-            let content =
+            let mut content =
                 Outgoing::of_envelope(&line.envelope).map_err(|fault| damage(fault.to_string()))?;
+            content.greeting = is_greeting(line);
             let agent = content.sender.as_str().to_owned();
             let idempotency = line.meta_text("idempotency");
             return Ok(Input::Outgoing {
@@ -140,7 +146,7 @@ impl Protocol for ValueContext {
                 content,
             });
         }
-        let message = decode(line.received().clone(), MAX_MAX_BYTES)
+        let message = decode_accepting(line.received().clone(), Accept::RECORDED)
             .map_err(|fault| damage(fault.to_string()))?;
         Ok(Input::Envelope(as_recorded(message, line)))
     }
@@ -154,7 +160,7 @@ impl Protocol for ValueContext {
         line: &Line,
         keys: &Keyring,
     ) -> (SignatureCheck, Option<Input<Self>>) {
-        let message = match decode(line.received().clone(), MAX_MAX_BYTES) {
+        let message = match decode_accepting(line.received().clone(), Accept::RECORDED) {
             Ok(message) => message,
             Err(fault) => return (SignatureCheck::Invalid(fault.to_string()), None),
         };
@@ -166,7 +172,7 @@ impl Protocol for ValueContext {
     }
 
     fn recorded_signature(&self, line: &Line) -> Option<[u8; 64]> {
-        let message = decode(line.envelope.clone(), MAX_MAX_BYTES).ok()?;
+        let message = decode_accepting(line.envelope.clone(), Accept::RECORDED).ok()?;
         message.signature?.bytes().copied()
     }
 
@@ -185,12 +191,22 @@ impl Protocol for ValueContext {
     }
 }
 
+/// Whether a line is the first share on a connection.
+fn is_greeting(line: &Line) -> bool {
+    line.meta_text("via").is_some_and(|via| via == "greeting")
+}
+
 /// A message with the proof that its line names.
 fn as_recorded(message: Message, line: &Line) -> Authentic<Message> {
     let (proof, door) = match line.meta_text("key") {
         Some(id) => {
             let form = line.meta_text("form").map(|_| Form::Legacy.as_str());
-            (Proof::Key { id, form }, Door::Http)
+            let door = if is_greeting(line) {
+                Door::WebSocket { greeting: true }
+            } else {
+                Door::Http
+            };
+            (Proof::Key { id, form }, door)
         }
         None => (Proof::InProcess, Door::InProcess),
     };

@@ -17,6 +17,8 @@ use crate::terminal::Terminal;
 const MAX_DEPTH: usize = 16;
 /// The file that other files of its folder speak of.
 const WORLD: &str = "world.json";
+/// The file of messages that the specification prints.
+const EXAMPLES: &str = "examples.json";
 
 /// What `conform` is asked.
 #[derive(Debug, clap::Args)]
@@ -203,15 +205,29 @@ impl VectorFile {
             Some(title) if chancery_agh::conformance::suites().any(|known| known == title) => {
                 chancery_agh::conformance::run(&self.text).cases
             }
+            Some(name) if chancery_vacant::conformance::suites().any(|known| known == name) => {
+                chancery_vacant::conformance::run(&self.text).cases
+            }
+            Some(suite) if chancery_vibe::conformance::suites().any(|known| known == suite) => {
+                chancery_vibe::conformance::run(&self.text).cases
+            }
             Some(_) => none("no runner for this suite"),
         }
     }
 
-    /// Data of other files' cases, which has none of its own: the world that `requests` is about.
+    /// Data of other files' cases, which has none of its own: the world that `requests` is about, and the examples of
+    /// the specification, as far as they are what they say.
     fn is_companion(&self) -> bool {
-        self.suite.is_none()
-            && self.path.file_name().is_some_and(|name| name == WORLD)
-            && chancery_value_context::world::World::parse(self.text.as_bytes()).is_ok()
+        if self.suite.is_some() {
+            return false;
+        }
+        match self.path.file_name().and_then(|name| name.to_str()) {
+            Some(WORLD) => {
+                chancery_value_context::world::World::parse(self.text.as_bytes()).is_ok()
+            }
+            Some(EXAMPLES) => chancery_value_context::conformance::are_examples(&self.text),
+            _ => false,
+        }
     }
 }
 

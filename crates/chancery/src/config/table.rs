@@ -245,6 +245,30 @@ pub const KEYS: &[Key] = &[
         "let hosted agents broadcast personal_state",
     ),
     key(
+        "value_context.ack_unrequested",
+        Kind::Switch,
+        "true",
+        "acknowledge escalations that ask for no acknowledgement as well",
+    ),
+    key(
+        "value_context.pause_on_critical",
+        Kind::Switch,
+        "true",
+        "pause a hosted agent when it sends a critical escalation",
+    ),
+    key(
+        "value_context.accept_vcp_2_0",
+        Kind::Switch,
+        "false",
+        "also take messages of version 2.0, with identifiers of any UUID version",
+    ),
+    key(
+        "value_context.disabled_types",
+        Kind::Text,
+        "\"\"",
+        "message types that are refused as type_disabled, separated by commas",
+    ),
+    key(
         "agh.revision",
         Kind::Text,
         "\"dual\"",

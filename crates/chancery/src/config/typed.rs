@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use chancery_agh::settings::{Settings as AghSettings, Trust};
 use chancery_core::time::{Time, parse_value_context};
+use chancery_value_context::message::Kind as MessageKind;
 
 use super::agh::Agh;
 use super::settings::{Setting, Settings, Value};
@@ -78,6 +79,14 @@ pub struct ValueContext {
     pub share_personal_state: bool,
     /// Whether they may broadcast it.
     pub share_personal_state_broadcast: bool,
+    /// Whether escalations that ask for no acknowledgement get one (VX-ACK-2).
+    pub ack_unrequested: bool,
+    /// Whether a hosted agent pauses when it sends a critical escalation (VX-RUN-2).
+    pub pause_on_critical: bool,
+    /// Whether version 2.0 is taken too (VX-V2-1).
+    pub accept_vcp_2_0: bool,
+    /// Types that are switched off.
+    pub disabled_types: Vec<MessageKind>,
 }
 
 /// The configuration.
@@ -136,7 +145,7 @@ impl Config {
             index_lag_entries: of.integer("index_lag_entries"),
             inbox_depth: of.integer("inbox_depth"),
             limits: of.limits(),
-            value_context: of.value_context(),
+            value_context: of.value_context()?,
             agh: of.agh()?,
         })
     }
@@ -197,8 +206,8 @@ impl Typed<'_> {
         }
     }
 
-    fn value_context(&self) -> ValueContext {
-        ValueContext {
+    fn value_context(&self) -> Result<ValueContext, Failure> {
+        Ok(ValueContext {
             world: self.path("value_context.world"),
             max_bytes: self.integer("value_context.max_bytes"),
             accept_legacy_canonical: self.switch("value_context.accept_legacy_canonical"),
@@ -206,7 +215,21 @@ impl Typed<'_> {
             share_personal_state: self.switch("value_context.share_personal_state"),
             share_personal_state_broadcast: self
                 .switch("value_context.share_personal_state_broadcast"),
-        }
+            ack_unrequested: self.switch("value_context.ack_unrequested"),
+            pause_on_critical: self.switch("value_context.pause_on_critical"),
+            accept_vcp_2_0: self.switch("value_context.accept_vcp_2_0"),
+            disabled_types: self.kinds("value_context.disabled_types")?,
+        })
+    }
+
+    /// Message types, separated by commas.
+    fn kinds(&self, name: &'static str) -> Result<Vec<MessageKind>, Failure> {
+        let setting = self.0.get(name);
+        let names = text(setting).split(',').map(str::trim);
+        let kinds = names.filter(|name| !name.is_empty()).map(|name| {
+            MessageKind::named(name).ok_or_else(|| wrong(setting, "message types and commas"))
+        });
+        kinds.collect()
     }
 
     fn agh(&self) -> Result<Agh, Failure> {

@@ -132,6 +132,7 @@ async fn bring_in_line(
     let settings = AllSettings {
         value_context: rule_settings(config),
         agh: config.agh.settings.clone(),
+        ..AllSettings::default()
     };
     let mut written = usize::from(
         office
@@ -170,6 +171,10 @@ fn rule_settings(config: &Config) -> Settings {
         dedupe_window_s: section.dedupe_window_s,
         share_personal_state: section.share_personal_state,
         share_personal_state_broadcast: section.share_personal_state_broadcast,
+        ack_unrequested: section.ack_unrequested,
+        pause_on_critical: section.pause_on_critical,
+        accept_vcp_2_0: section.accept_vcp_2_0,
+        disabled_types: section.disabled_types.clone(),
         ..Settings::default()
     }
 }

@@ -176,6 +176,12 @@ impl<'a> Object<'a> {
             .find_map(|(n, value)| (n == name).then_some(value))
     }
 
+    /// The value of the member `name`, to be changed in place.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Value<'a>> {
+        let found = self.0.iter_mut().find(|(n, _)| n == name);
+        found.map(|(_, value)| value)
+    }
+
     /// Whether there is a member `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {

@@ -27,7 +27,7 @@ pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
         Err(refusal) => return rejected(&refusal),
     };
     // What does not decode here does not decode in the node either, which then says why.
-    if let Ok(outgoing) = Outgoing::decode(&body, MAX_MAX_BYTES, false)
+    if let Ok(outgoing) = Outgoing::decode(&body, MAX_MAX_BYTES, &[], false)
         && !access.may_send_as(outgoing.sender.as_str())
     {
         return forbidden();

@@ -6,6 +6,7 @@ use chancery_core::admin::{Act, RunState, agent_key};
 use chancery_core::line::ProtocolName;
 use chancery_doors::http::HttpLimits;
 use chancery_node::SoftLimits;
+use chancery_value_context::message::Kind;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
@@ -165,8 +166,17 @@ async fn what_a_sender_can_get_wrong() {
         false,
         id(),
     );
-    let body = altered(|message| message["type"] = json!("escalation"));
-    check(&post(&node, body).await, 501, "type_disabled", false, id());
+    node.stop().await;
+}
+
+// VX-ERR-2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_is_switched_off_is_refused() {
+    let mut setup = Setup::default();
+    setup.settings.value_context.disabled_types = vec![Kind::ContextShare];
+    let node = setup.start().await;
+    let found = post(&node, share(1)).await;
+    check(&found, 501, "type_disabled", false, Some(message_id(1)));
     node.stop().await;
 }
 

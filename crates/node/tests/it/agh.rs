@@ -9,7 +9,8 @@ use chancery_node::SoftLimits;
 use chancery_node::suite::Chancery;
 use serde_json::{Value, json};
 
-use crate::support::{Bureau, assert_log_gives, verbs};
+use crate::support::bureau::Bureau;
+use crate::support::{assert_log_gives, verbs};
 
 const WORKER: &str = "patch-worker.session-19";
 const ECHO: &str = "echo.demo";

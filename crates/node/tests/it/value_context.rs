@@ -63,7 +63,7 @@ async fn files_become_lines_once() {
             dedupe_window_s: 400,
             ..Default::default()
         },
-        ..AllSettings::default()
+        ..Default::default()
     };
     assert!(bureau.office.reconcile_settings(&changed).await.unwrap());
     assert_eq!(*bureau.office.gate().settings(), changed);

@@ -86,12 +86,9 @@ impl Case {
         self.object(name).map(|members| Self { members })
     }
 
-    /// A text member, left where it is.
-    pub(super) fn peek_text(&self, name: &str) -> Option<String> {
-        self.members
-            .get(name)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
+    /// A member, left where it is.
+    pub(super) fn peek(&self, name: &str) -> Option<&Value> {
+        self.members.get(name)
     }
 
     pub(super) fn cases(&mut self, name: &str) -> Result<Vec<Self>, String> {

@@ -1,17 +1,18 @@
 //! A node in a nutshell: the same functions in the same order, on rows in memory, for vectors that need rules.
 
 use bytes::Bytes;
-use chancery_core::admin::{self, Act};
+use chancery_core::admin::{self, Act, RunState};
 use chancery_core::decision::{Before, Cx, Guard, Guards, Open, Shut, Stop, Verdict};
 use chancery_core::keys::Keyring;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::{Caller, Door, Input, Protocol};
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::MapRows;
+use chancery_core::rows::{Lookup, MapRows, Rows as _};
 use chancery_core::time::Time;
 use chancery_core::window::Windows;
 
 use crate::agent::AgentRecord;
+use crate::outgoing::Outgoing;
 use crate::protocol::{Answer, ValueContext};
 use crate::settings::Settings;
 use crate::world::World;
@@ -70,24 +71,70 @@ impl Host {
 
     /// Decodes, authenticates and decides an envelope that arrives at `now`; `full` when there is no room.
     pub(super) fn receive(&mut self, raw: Bytes, now: Time, full: bool) -> Outcome {
-        let message = self.protocol.decode(raw, Door::Http, &self.settings)?;
+        self.receive_through(raw, Door::Http, now, full)
+    }
+
+    /// The same by another way.
+    pub(super) fn receive_by(&mut self, raw: Bytes, door: Door, now: Time) -> Outcome {
+        self.receive_through(raw, door, now, false)
+    }
+
+    fn receive_through(&mut self, raw: Bytes, door: Door, now: Time, full: bool) -> Outcome {
+        let message = self.protocol.decode(raw, door, &self.settings)?;
         let caller = Caller::default();
         let authentic = self.protocol.authenticate(
             message,
-            Door::Http,
+            door,
             &caller,
             &self.keyring,
             &self.settings,
             now,
         )?;
-        let input = Input::Envelope(authentic);
+        self.take(&Input::Envelope(authentic), now, full)
+    }
+
+    /// Decides what a hosted agent sends: the body of a send request.
+    pub(super) fn send(&mut self, body: &serde_json::Value, now: Time) -> Outcome {
+        let body = body.to_string();
+        let content = Outgoing::decode(body.as_bytes(), self.settings.max_bytes, &[], true)
+            .map_err(|undecodable| undecodable.fault.into_refusal("schema"))?;
+        let input = Input::Outgoing {
+            agent: content.sender.as_str().to_owned(),
+            answers: None,
+            idempotency: None,
+            content,
+        };
+        self.take(&input, now, false)
+    }
+
+    fn take(&mut self, input: &Input<ValueContext>, now: Time, full: bool) -> Outcome {
         let protocol = self.protocol;
         let settings = self.settings.clone();
-        let verdict = self.decide(now, full, |cx| protocol.decide(&input, &settings, cx));
+        let verdict = self.decide(now, full, |cx| protocol.decide(input, &settings, cx));
         verdict.map_err(|stop| match stop {
             Stop::Refused(refusal) => refusal,
             stop => Refusal::new("internal", 500, "", "").at(format!("{stop:?}")),
         })
+    }
+
+    /// The run state on record.
+    pub(super) fn run_state(&self, participant: &str) -> Result<RunState, String> {
+        match self.rows.get(&admin::run_state_key(participant)) {
+            Lookup::Found(bytes) => {
+                serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+            }
+            _ => Ok(RunState::default()),
+        }
+    }
+
+    /// Starts again with what the rows hold, as bytes: nothing else is carried over.
+    pub(super) fn restart(&mut self) -> Result<(), String> {
+        let rows = std::mem::take(&mut self.rows);
+        for (key, bytes) in rows.iter() {
+            self.rows.apply(vec![(key.clone(), Some(bytes.clone()))]);
+        }
+        self.keyring = admin::keyring(&self.rows).map_err(|damage| damage.to_string())?;
+        Ok(())
     }
 
     fn act(&mut self, act: &Act) -> Result<(), String> {

@@ -5,15 +5,18 @@
 //! vectors notice.
 
 mod case;
+mod escalation;
 mod grammar;
 mod host;
 mod requests;
 mod signatures;
+mod standing;
+mod timing;
 
 use crate::code::Fault;
 use crate::context::{self, Context, ContextFault};
 use crate::creed::{CreedFault, CreedRef};
-use crate::message::{DEFAULT_MAX_BYTES, read_json};
+use crate::message::{DEFAULT_MAX_BYTES, Kind, decode, read_json};
 use crate::signature::{SignatureText, SignedForms};
 use crate::verify::{Verified, verify_signature};
 use case::Case;
@@ -121,7 +124,7 @@ pub struct Run<'a> {
 type Runner = fn(&mut Case, &Run<'_>) -> Result<(), String>;
 
 /// Suites by the name their files carry.
-const RUNNERS: [(&str, Runner); 9] = [
+const RUNNERS: [(&str, Runner); 15] = [
     (
         "value-context/canonicalization",
         signatures::canonicalization,
@@ -135,15 +138,35 @@ const RUNNERS: [(&str, Runner); 9] = [
         grammar::context_transition,
     ),
     ("value-context/state_mapping", grammar::state_mapping),
-    (REQUESTS, requests::request),
+    ("value-context/scope", standing::scope),
+    ("value-context/constraints", standing::constraints),
+    (requests::SUITE, requests::request),
     ("value-context/dedupe", requests::dedupe),
+    (
+        "value-context/escalation_obligations",
+        escalation::obligations,
+    ),
+    ("value-context/resume", escalation::resume),
+    ("value-context/retry", timing::retry),
+    ("value-context/reconnect", timing::reconnect),
 ];
-
-const REQUESTS: &str = "value-context/requests";
 
 /// The names of the suites that can be run.
 pub fn suites() -> impl Iterator<Item = &'static str> {
     RUNNERS.iter().map(|(suite, _)| *suite)
+}
+
+/// Whether a file holds messages, each of which is read: the examples of the specification.
+pub fn are_examples(file: &str) -> bool {
+    let Ok(mut file) = serde_json::from_str::<serde_json::Value>(file) else {
+        return false;
+    };
+    let messages = file["messages"].take();
+    let read =
+        |message: &serde_json::Value| decode(message.to_string().into(), DEFAULT_MAX_BYTES).is_ok();
+    messages
+        .as_array()
+        .is_some_and(|messages| !messages.is_empty() && messages.iter().all(read))
 }
 
 /// Runs a vector file against this build.
@@ -209,9 +232,9 @@ pub fn run_with(file: &str, run: &Run<'_>) -> SuiteReport {
 fn part_of(suite: &str, cases: Vec<Case>, part: Option<&str>) -> Result<Vec<Case>, String> {
     match part {
         None => Ok(cases),
-        Some(requests::SHARES) if suite == REQUESTS => Ok(cases
+        Some(part) if suite == requests::SUITE && Kind::named(part).is_some() => Ok(cases
             .into_iter()
-            .filter_map(|mut case| requests::is_about_shares(&mut case).then_some(case))
+            .filter(|case| requests::is_about(case, part))
             .collect()),
         Some(part) => Err(format!("this suite has no part {part}")),
     }

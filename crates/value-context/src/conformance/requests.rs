@@ -18,17 +18,17 @@ use crate::protocol::Answer;
 use crate::sign::{envelope, seal};
 use crate::world::World;
 
-/// The part of the request suite that needs no other type than `context_share`.
-pub(super) const SHARES: &str = "context_share";
+/// The name of the suite. Its parts are the four types.
+pub(super) const SUITE: &str = "value-context/requests";
 
 /// The world that the other files speak of.
-struct Scene {
-    world: World,
-    now: Time,
+pub(super) struct Scene {
+    pub(super) world: World,
+    pub(super) now: Time,
 }
 
 impl Scene {
-    fn of(run: &Run<'_>) -> Result<Self, String> {
+    pub(super) fn of(run: &Run<'_>) -> Result<Self, String> {
         let text = run.world.ok_or("world.json must lie beside this file")?;
         let world =
             World::parse(text.as_bytes()).map_err(|fault| format!("world.json: {fault}"))?;
@@ -59,18 +59,14 @@ pub(super) fn request(case: &mut Case, run: &Run<'_>) -> Result<(), String> {
     }
 }
 
-/// Whether a request's body names no type but `context_share`, or none that can be read.
-pub(super) fn is_about_shares(case: &mut Case) -> bool {
-    let Some(body) = case.peek_text("body") else {
-        return true;
-    };
-    let kind = serde_json::from_str::<serde_json::Value>(&body)
-        .ok()
-        .and_then(|body| Some(body.get("type")?.as_str()?.to_owned()));
-    let others = Kind::ALL
-        .into_iter()
-        .filter(|kind| *kind != Kind::ContextShare);
-    kind.is_none_or(|kind| others.into_iter().all(|other| other.as_str() != kind))
+/// Whether a request's body names this type, or no other of the four.
+pub(super) fn is_about(case: &Case, kind: &str) -> bool {
+    let named = case
+        .peek("body")
+        .and_then(serde_json::Value::as_str)
+        .and_then(|body| serde_json::from_str::<serde_json::Value>(body).ok())
+        .and_then(|body| Kind::named(body.get("type")?.as_str()?));
+    named.is_none_or(|named| named.as_str() == kind)
 }
 
 fn body(case: &mut Case) -> Result<Vec<u8>, String> {

@@ -8,10 +8,11 @@ use chancery_core::decision::{Cx, Guard, Stop};
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{MetaValue, ProtocolName, Seq};
 
-use super::{SEEN, shares, window_id};
-use crate::agent::known_by_key;
+use super::told::Told;
+use super::{SEEN, announcements, shares, window_id};
+use crate::agent::{hosted, known_by_key};
 use crate::code::{Code, Fault};
-use crate::message::{ContextShare, Recipient, Timestamp};
+use crate::message::{Payload, Recipient};
 use crate::message_id::MessageId;
 use crate::settings::Settings;
 
@@ -67,15 +68,19 @@ pub(super) fn drop_those_who_have_it(
 /// Asks soft state whether there is room for one more message of `sender` to each of them (check 9).
 pub(super) fn ask_for_room(
     sender: &str,
+    payload: &Payload,
     listeners: &[String],
     cx: &mut Cx<'_>,
 ) -> Result<(), Stop> {
     let refuse =
         |code, message: &'static str| move || Fault::new(code, message).into_refusal("capacity");
-    cx.guard(
-        Guard::Rate { sender },
-        refuse(Code::RateLimited, "too many messages of this sender"),
-    )?;
+    // Escalations of those who may send them are never limited by rate (VX-ERR-4).
+    if !payload.is_exempt() {
+        cx.guard(
+            Guard::Rate { sender },
+            refuse(Code::RateLimited, "too many messages of this sender"),
+        )?;
+    }
     cx.guard(
         Guard::Window,
         refuse(Code::Overloaded, "the memory of identifiers is full"),
@@ -90,33 +95,42 @@ pub(super) fn ask_for_room(
     Ok(())
 }
 
-/// What is handed over: the parts of a message that its effects depend on.
-pub(super) struct Handed<'a> {
-    pub(super) id: MessageId,
-    pub(super) tag: u64,
-    pub(super) sender: &'a str,
-    pub(super) timestamp: &'a Timestamp,
-    pub(super) share: &'a ContextShare,
-}
+/// A member of a line's `meta` that says something for each of several listeners.
+type Report = (&'static str, MetaValue);
 
-/// Keeps the share for each listener and says for whom the sender's context changed how much (VX-CS-2, VX-CS-3).
-pub(super) fn keep_shares(
-    handed: &Handed<'_>,
+/// Keeps what each listener holds the newest of, and says what it makes of it: how much the sender's context changed
+/// (VX-CS-2, VX-CS-3), how an announced constitution compares with its own (VX-CA-5).
+pub(super) fn keep_newest(
+    told: &Told<'_>,
     listeners: &[String],
     cx: &mut Cx<'_>,
-) -> Result<Option<MetaValue>, Stop> {
-    let mut changes = BTreeMap::new();
-    for listener in listeners {
-        if let Some(change) = shares::keep_newest(listener, handed, cx)? {
-            changes.insert(listener.as_str(), change.as_str());
+) -> Result<Option<Report>, Stop> {
+    let mut found = BTreeMap::new();
+    let name = match told.payload {
+        Payload::ContextShare(share) => {
+            for listener in listeners {
+                if let Some(change) = shares::keep_newest(listener, told, share, cx)? {
+                    found.insert(listener.as_str(), change.as_str());
+                }
+            }
+            "context_change"
         }
-    }
-    Ok((!changes.is_empty()).then(|| MetaValue::Json(canonical_json(&changes))))
+        Payload::ConstitutionAnnounce(announce) => {
+            for listener in listeners {
+                let record = hosted(cx, listener)?.unwrap_or_default();
+                let comparison = announcements::keep(listener, &record, told, announce, cx)?;
+                found.insert(listener.as_str(), comparison.as_str());
+            }
+            "constitution"
+        }
+        _ => return Ok(None),
+    };
+    Ok((!found.is_empty()).then(|| (name, MetaValue::Json(canonical_json(&found)))))
 }
 
 /// Records the identifier and puts the line into each inbox, as one step (VX-DUP-4).
 pub(super) fn hand_over(
-    handed: &Handed<'_>,
+    told: &Told<'_>,
     listeners: &[String],
     line: Seq,
     settings: &Settings,
@@ -124,8 +138,8 @@ pub(super) fn hand_over(
 ) {
     let window = Duration::from_secs(settings.dedupe_window_s);
     for listener in listeners {
-        let id = window_id(listener, handed.id.uuid().as_bytes());
-        cx.remember(SEEN, id, handed.tag, window);
+        let id = window_id(listener, told.id.uuid().as_bytes());
+        cx.remember(SEEN, id, told.tag, window);
         cx.inbox(inbox(listener), line);
     }
 }

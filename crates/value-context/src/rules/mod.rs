@@ -3,29 +3,59 @@
 //! Decode and authenticate have done checks 1 to 5; here are 6 to 10, and those of 4 and 5 that depend on the
 //! decision's own time and place. A refusal leaves nothing behind.
 
+mod announcements;
 mod audience;
+mod children;
+mod constrained;
+mod direction;
+mod duties;
+mod escalated;
+mod evaluations;
+mod forwards;
+mod made;
+mod open;
 mod receive;
+mod resumes;
+mod runtime;
 mod send;
 mod shares;
+mod timer;
+mod told;
+mod unacknowledged;
 
-use chancery_core::admin::{Act, agent_key, key_key, node_line, run_state_key};
-use chancery_core::decision::{Cx, Verdict};
+use chancery_core::admin::{agent_key, key_key, run_state_key};
 use chancery_core::digest::{Sha256, Sha256Digest};
-use chancery_core::line::{Origin, ProtocolName, Seq};
-use chancery_core::protocol::{Failure, Input, Proof};
+use chancery_core::line::ProtocolName;
+use chancery_core::protocol::{Input, Proof};
 use chancery_core::rows::RowKey;
 use chancery_core::window::{WindowId, WindowName};
 
+pub use announcements::{Announcement, Comparison, announcements_key, announcements_prefix};
+pub use children::{ChildView, child_key};
+pub use constrained::{constraints_key, constraints_prefix, effective};
+pub use duties::{Duties, stricter};
+pub use evaluations::EVALUATION;
+pub use open::{Open, open_key, open_prefix};
 pub use receive::receive;
 pub use send::send;
-pub use shares::{Share, share_key, shares_prefix};
+pub use shares::{Share, own_context_key, share_key, shares_prefix};
+pub use timer::{Timer, due};
+pub use unacknowledged::failed;
 
 use crate::agent::known_by_key;
 use crate::message::Recipient;
-use crate::protocol::{Answer, ValueContext};
+use crate::protocol::ValueContext;
 
 /// Identifiers that a hosted agent has received (VX-DUP-2).
 pub const SEEN: WindowName = "value-context/seen";
+/// Escalations that a hosted agent has acknowledged, with the line of the acknowledgement (VX-ACK-4).
+pub const ACKED: WindowName = "value-context/acked";
+/// Escalations that a hosted agent has sent, and to whom (VX-ACK-6).
+pub const ESCALATED: WindowName = "value-context/escalated";
+/// Escalations that a hosted agent has forwarded (VX-RUN-8).
+pub const FORWARDED: WindowName = "value-context/forwarded";
+/// All windows of these rules.
+pub const WINDOWS: [WindowName; 5] = [SEEN, SENT, ACKED, ESCALATED, FORWARDED];
 /// Keys of send requests that were carried out.
 pub const SENT: WindowName = "value-context/sent";
 
@@ -53,7 +83,7 @@ pub fn wants(input: &Input<ValueContext>, wants: &mut Vec<RowKey>) {
             )
         }
         Input::Outgoing { content, .. } => {
-            wants.push(send::last_id_key());
+            wants.push(made::last_id_key());
             (content.sender.as_str(), &content.recipient)
         }
         _ => return,
@@ -69,21 +99,6 @@ pub fn wants(input: &Input<ValueContext>, wants: &mut Vec<RowKey>) {
             )));
         }
         Recipient::Broadcast => wants.push(known_by_key(sender)),
-    }
-}
-
-/// Puts a delivery that was given up on record.
-pub fn note_failure(of: Seq, about: &str, why: Failure, cx: &mut Cx<'_>) -> Verdict<Answer> {
-    let act = Act::Failed {
-        protocol: ProtocolName::ValueContext,
-        of,
-        about: about.to_owned(),
-        code: why,
-    };
-    let now = cx.now();
-    cx.line(node_line(&act, Origin::External, Some(now)));
-    Verdict::Record {
-        answer: Answer::Noted,
     }
 }
 

@@ -1,20 +1,21 @@
 //! A message from outside, or from another agent of this process.
 
 use bytes::Bytes;
-use chancery_core::admin::{RunState, key_key, run_state};
+use chancery_core::admin::key_key;
 use chancery_core::decision::{Cx, Event, Stop, Verdict};
 use chancery_core::json::Place;
 use chancery_core::keys::KeyValidity;
 use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName};
 use chancery_core::protocol::{Authentic, Door, Proof};
 
-use super::audience::{
-    Handed, ask_for_room, drop_those_who_have_it, hand_over, keep_shares, listeners,
-};
-use super::{CHECKS, content_tag};
+use super::audience::{ask_for_room, drop_those_who_have_it, hand_over, keep_newest, listeners};
+use super::direction::{check_receiving, check_suspension};
+use super::runtime::{Runtime, delivery};
+use super::told::Told;
+use super::{ACKED, CHECKS, content_tag, window_id};
 use crate::agent::{hosted, participant};
 use crate::code::{Code, Fault};
-use crate::message::{Message, Payload};
+use crate::message::Message;
 use crate::protocol::Answer;
 use crate::settings::Settings;
 use crate::verify::check_window;
@@ -46,33 +47,38 @@ fn decide(
     if let Some(tag) = drop_those_who_have_it(&mut listeners, message.message_id, cx)
         && listeners.is_empty()
     {
-        return Ok(duplicate(message, tag, cx));
+        return duplicate(message, tag, cx);
     }
-    check_suspension(message.sender.as_str(), cx)?;
-    ask_for_room(message.sender.as_str(), &listeners, cx)?;
-    let Payload::ContextShare(share) = &message.payload;
-    let handed = Handed {
+    let (sender, payload) = (message.sender.as_str(), &message.payload);
+    check_receiving(sender, &message.recipient, payload, cx)?;
+    check_suspension(sender, payload, &listeners, cx)?;
+    ask_for_room(sender, payload, &listeners, cx)?;
+    let envelope = Bytes::copy_from_slice(message.journal_bytes());
+    let told = Told {
         id: message.message_id,
         tag: content_tag(message.signed.jcs()),
-        sender: message.sender.as_str(),
+        version: message.version,
+        sender,
+        recipient: &message.recipient,
         timestamp: &message.timestamp,
-        share,
+        payload,
+        envelope: &envelope,
+        greeting: authentic.door == Door::WebSocket { greeting: true },
     };
     let mut meta = meta(authentic);
-    if let Some(changes) = keep_shares(&handed, &listeners, cx)? {
-        meta.push(("context_change", changes));
-    }
+    meta.extend(keep_newest(&told, &listeners, cx)?);
     let now = cx.now();
     let line = cx.line(Draft {
         protocol: ProtocolName::ValueContext,
         origin: Origin::External,
-        envelope: DraftEnvelope::Whole(Bytes::copy_from_slice(message.journal_bytes())),
+        envelope: DraftEnvelope::Whole(envelope.clone()),
         raw: message.raw_for_journal().cloned(),
         signature: None,
         eval_ts: Some(now),
         meta,
     });
-    hand_over(&handed, &listeners, line, settings, cx);
+    hand_over(&told, &listeners, line, settings, cx);
+    Runtime::new(settings).follow(&told, &listeners, cx)?;
     Ok(Verdict::Record {
         answer: Answer::Accepted(message.message_id),
     })
@@ -106,18 +112,8 @@ fn find_listeners(message: &Message, cx: &Cx<'_>) -> Result<Vec<String>, Stop> {
     Ok(listeners)
 }
 
-/// What a suspended sender says is refused (VX-RUN-4); of this type nothing is exempt.
-fn check_suspension(sender: &str, cx: &Cx<'_>) -> Result<(), Stop> {
-    let record = hosted(cx, sender)?;
-    if run_state(cx, participant(sender, record.as_ref()))? == RunState::Suspended {
-        return Err(Fault::new(Code::SenderSuspended, "the sender is suspended")
-            .into_refusal("direction")
-            .into());
-    }
-    Ok(())
-}
-
-fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Verdict<Answer> {
+/// A repeated escalation gets its acknowledgement again: the repetition suggests that it was lost (VX-ACK-4).
+fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Result<Verdict<Answer>, Stop> {
     let name = if tag == content_tag(message.signed.jcs()) {
         "duplicate"
     } else {
@@ -129,10 +125,22 @@ fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Verdict<Answer> {
         protocol: ProtocolName::ValueContext,
         message_id,
     });
-    Verdict::Pass {
-        answer: Answer::Duplicate(message.message_id),
-        repeat: Vec::new(),
+    let mut repeat = Vec::new();
+    let sender = message.sender.as_str();
+    if name == "duplicate" && hosted(cx, sender)?.is_none() {
+        for listener in listeners(sender, &message.recipient, cx)? {
+            let id = window_id(&listener, message.message_id.uuid().as_bytes());
+            if let Some(line) = cx.seen(ACKED, &id) {
+                let record = hosted(cx, &listener)?;
+                let from = participant(&listener, record.as_ref());
+                repeat.push((line, delivery(from, sender, true)));
+            }
+        }
     }
+    Ok(Verdict::Pass {
+        answer: Answer::Duplicate(message.message_id),
+        repeat,
+    })
 }
 
 fn meta(authentic: &Authentic<Message>) -> Vec<(&'static str, MetaValue)> {

@@ -7,9 +7,10 @@ use chancery_core::rows::{RowKey, RowsDamaged};
 use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::audience::Handed;
+use super::told::Told;
 use crate::context::{ChangeSeverity, Context, change};
 use crate::message_id::MessageId;
+use crate::payload::ContextShare;
 use crate::personal_state::PersonalState;
 
 /// A share on record.
@@ -38,35 +39,46 @@ pub fn shares_prefix(receiver: &str) -> RowKey {
     RowKey::text("vx-share", &[receiver])
 }
 
+/// The row of the context that a hosted agent shared last: its current one.
+pub fn own_context_key(agent: &str) -> RowKey {
+    RowKey::text("vx-context", &[agent])
+}
+
+/// Keeps what a hosted agent shared itself.
+pub(super) fn keep_own(agent: &str, context: &str, cx: &mut Cx<'_>) {
+    cx.put(own_context_key(agent), &context);
+}
+
 /// Keeps a share unless a newer one is there, by time and then identifier. Says how much the context changed.
 pub(super) fn keep_newest(
     receiver: &str,
-    handed: &Handed<'_>,
+    told: &Told<'_>,
+    share: &ContextShare,
     cx: &mut Cx<'_>,
 ) -> Result<Option<ChangeSeverity>, Stop> {
-    let key = share_key(receiver, handed.sender);
+    let key = share_key(receiver, told.sender);
     let row = cx.bytes(&key)?;
     let kept: Option<Kept<'_>> = row
         .as_deref()
         .map(serde_json::from_slice)
         .transpose()
         .map_err(|error| RowsDamaged(format!("{key:?}: {error}")))?;
-    let order = (handed.timestamp.instant, handed.id);
+    let order = (told.timestamp.instant, told.id);
     if kept
         .as_ref()
         .is_some_and(|kept| (kept.timestamp, kept.message_id) > order)
     {
         return Ok(None);
     }
-    let share = ToKeep {
-        timestamp: handed.timestamp.instant,
-        message_id: handed.id,
-        context: &handed.share.context,
-        constitution_ref: &handed.share.constitution_ref,
-        personal_state: handed.share.personal_state.as_ref(),
+    let to_keep = ToKeep {
+        timestamp: told.timestamp.instant,
+        message_id: told.id,
+        context: &share.context,
+        constitution_ref: &share.constitution_ref,
+        personal_state: share.personal_state.as_ref(),
     };
-    cx.put(key, &share);
-    Ok(kept.and_then(|kept| change_between(&kept.context, share.context)))
+    cx.put(key, &to_keep);
+    Ok(kept.and_then(|kept| change_between(&kept.context, &share.context)))
 }
 
 /// What the next share is compared with, without copies.

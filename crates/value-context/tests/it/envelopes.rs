@@ -25,7 +25,7 @@ fn state() -> Object<'static> {
 #[test]
 fn a_share_is_read_into_its_parts() {
     let message = decode(text_of(envelope(share().with("personal_state", state())))).unwrap();
-    assert_eq!(message.version(), "1.2");
+    assert_eq!(message.version.as_str(), "1.2");
     assert_eq!(message.kind(), Kind::ContextShare);
     assert_eq!(message.message_id.to_string(), MESSAGE_ID);
     assert_eq!(message.sender.as_str(), SENDER);
@@ -35,7 +35,9 @@ fn a_share_is_read_into_its_parts() {
     );
     assert_eq!(message.timestamp.instant, now());
     assert_eq!(message.signature, None);
-    let Payload::ContextShare(share) = &message.payload;
+    let Payload::ContextShare(share) = &message.payload else {
+        panic!("another payload");
+    };
     assert_eq!(&*share.context, "⏰🌅|📍🏡|👥👶");
     assert_eq!(
         &*share.constitution_ref,

@@ -5,10 +5,14 @@
 mod answers;
 mod contexts;
 mod envelopes;
+mod escalations;
 mod files;
 mod identifiers;
 mod properties;
 mod requests;
+mod resumes;
 mod signatures;
+mod stage;
+mod standing;
 mod support;
 mod vectors;

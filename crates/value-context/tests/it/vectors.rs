@@ -26,17 +26,15 @@ fn failed(suite: &str, subject: &dyn Subject) -> Vec<String> {
 }
 
 // VX-CAN-1 to VX-CAN-8, VX-ENV-6, VX-SIG-4, VX-SIG-5, VX-ID-2, VX-CRD-1 to VX-CRD-6, VX-CTX-1 to VX-CTX-12,
-// VX-PS-3, VX-DUP-1 to VX-DUP-5, VX-RPL-1, VX-RPL-2, VX-RCV-1, VX-RCV-2, VX-RCV-3, VX-ERR-2
+// VX-PS-3, VX-CA-1, VX-CA-3, VX-CA-4, VX-CP-1 to VX-CP-7, VX-CP-9, VX-ES-1 to VX-ES-4, VX-CTX-8, VX-DUP-1 to VX-DUP-5, VX-RPL-1, VX-RPL-2, VX-RCV-1, VX-RCV-2, VX-RCV-3, VX-ERR-2
 #[test]
 fn every_case_of_every_suite_passes() {
     let world = vector_file("world.json");
     for suite in suites() {
-        // Until the other three types are built only these requests have an answer.
-        let part = (suite == "value-context/requests").then_some("context_share");
         let with = Run {
             subject: &ThisBuild,
             world: Some(&world),
-            part,
+            part: None,
         };
         let report = run_with(&file_of(suite), &with);
         let failures: Vec<_> = report.failures().collect();

@@ -1,0 +1,3 @@
+//! Tests of the vacant protocol.
+
+mod vectors;

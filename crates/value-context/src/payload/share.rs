@@ -1,0 +1,33 @@
+//! The payload of a `context_share` (VX-CS-1).
+
+use super::{read_context, read_creed};
+use crate::code::Fault;
+use crate::members::closed;
+use crate::personal_state::PersonalState;
+use chancery_core::json::{Place, Value};
+
+/// The sender's current context.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContextShare {
+    /// The context string as written; [`crate::context::validate`] holds.
+    pub context: Box<str>,
+    /// The active constitution as written; [`crate::creed::CreedRef::parse`] holds.
+    pub constitution_ref: Box<str>,
+    /// How the agent's owner is, when it is shared.
+    pub personal_state: Option<PersonalState>,
+}
+
+impl ContextShare {
+    pub(super) fn read(value: &Value<'_>, place: &Place<'_>) -> Result<Self, Fault> {
+        const NAMES: [&str; 3] = ["context", "constitution_ref", "personal_state"];
+        let [context, constitution_ref, personal_state] = closed(value, place, NAMES)?;
+        let state_place = place.child("personal_state");
+        Ok(Self {
+            context: read_context(context, &place.child("context"))?,
+            constitution_ref: read_creed(constitution_ref, &place.child("constitution_ref"))?,
+            personal_state: personal_state
+                .map(|state| PersonalState::read(state, &state_place))
+                .transpose()?,
+        })
+    }
+}

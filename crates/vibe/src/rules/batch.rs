@@ -1,0 +1,254 @@
+//! Writes of the world inside a batch: each makes its world envelope, changes its row and keeps the invariants
+//! (VC-ACT-world-2, VC-ACT-world-4).
+//!
+//! The `plan_` functions check and compute; the others write what was planned. So nothing is written before all of a
+//! batch has been checked.
+
+use chancery_core::decision::Stop;
+use serde::Serialize;
+
+use super::diff::{Diff, InventoryDelta};
+use super::turn::{Child, Turn};
+use crate::action::Action;
+use crate::code::Code;
+use crate::money::MAX;
+use crate::world::rows::{
+    InventoryRow, LedgerRow, OrderRow, OrderState, Table, bytes, item, merchant_key,
+};
+
+/// The platform roles that write.
+pub(super) const PSP: &str = "platform:psp";
+/// The platform's broker.
+pub(super) const AGGREGATOR: &str = "platform:aggregator";
+/// The platform's judge.
+pub(super) const ADJUDICATOR: &str = "platform:adjudicator";
+/// The platform's keeper of reputation.
+pub(super) const REPUTATION: &str = "platform:reputation";
+
+/// Money that moves from one account to another: both rows as they will be.
+pub(super) struct Transfer {
+    rows: [LedgerRow; 2],
+    amount: i64,
+}
+
+/// Plans to move an amount; refuses what would break the ledger.
+pub(super) fn plan_transfer(
+    turn: &Turn<'_, '_>,
+    from: &str,
+    to: &str,
+    amount: u64,
+) -> Result<Transfer, Stop> {
+    let violation = || Code::InvariantViolation.stop();
+    let account = |id: &str| {
+        let row: Option<LedgerRow> = turn.cx.row(&Table::Ledger.key(id))?;
+        row.ok_or_else(violation)
+    };
+    let (mut payer, mut payee) = (account(from)?, account(to)?);
+    let amount = i64::try_from(amount).map_err(|_| violation())?;
+    if from == to || payer.currency != payee.currency {
+        return Err(violation());
+    }
+    let sum_before = i128::from(payer.balance) + i128::from(payee.balance);
+    payer.balance = payer.balance.checked_sub(amount).ok_or_else(violation)?;
+    payee.balance = payee.balance.checked_add(amount).ok_or_else(violation)?;
+    // A merchant's account may go below zero through refunds, a consumer's never.
+    if payer.balance < 0 && !is_merchants(turn, &payer)? {
+        return Err(violation());
+    }
+    let in_range = |row: &LedgerRow| row.balance.unsigned_abs() <= MAX;
+    if !in_range(&payer) || !in_range(&payee) {
+        return Err(violation());
+    }
+    assert_eq!(
+        sum_before,
+        i128::from(payer.balance) + i128::from(payee.balance),
+        "a transfer neither makes nor loses money"
+    );
+    Ok(Transfer {
+        rows: [payer, payee],
+        amount,
+    })
+}
+
+fn is_merchants(turn: &Turn<'_, '_>, account: &LedgerRow) -> Result<bool, Stop> {
+    Ok(turn.cx.bytes(&merchant_key(&account.owner))?.is_some())
+}
+
+#[derive(Serialize)]
+struct UpdateLedger<'p> {
+    entries: [Entry<'p>; 2],
+    tx_id: &'p str,
+}
+
+#[derive(Serialize)]
+struct Entry<'p> {
+    account_id: &'p str,
+    delta: i64,
+}
+
+impl Transfer {
+    /// Writes it: `world.update_ledger`.
+    pub(super) fn write(
+        self,
+        turn: &mut Turn<'_, '_>,
+        tx_id: &str,
+        diff: &mut Diff,
+    ) -> Result<Child, Stop> {
+        let [payer, payee] = &self.rows;
+        let deltas = [-self.amount, self.amount];
+        let payload = UpdateLedger {
+            entries: [
+                Entry {
+                    account_id: &payer.account_id,
+                    delta: deltas[0],
+                },
+                Entry {
+                    account_id: &payee.account_id,
+                    delta: deltas[1],
+                },
+            ],
+            tx_id,
+        };
+        let child = Child::new(Action::UpdateLedger, PSP, &payload);
+        for (row, delta) in self.rows.iter().zip(deltas) {
+            diff.ops
+                .put(Table::Ledger, &row.account_id, bytes(row), turn.cx)?;
+            diff.ledger.push((row.account_id.clone(), delta));
+        }
+        Ok(child)
+    }
+}
+
+/// A stock as it will be.
+pub(super) struct Restocking {
+    row: InventoryRow,
+    on_hand_delta: i64,
+    reserved_delta: i64,
+}
+
+/// Plans to change a stock; refuses with `code` what would leave `0 ≤ reserved ≤ on_hand`.
+pub(super) fn plan_stock(
+    turn: &Turn<'_, '_>,
+    merchant_id: &str,
+    sku_id: &str,
+    on_hand_delta: i64,
+    reserved_delta: i64,
+    code: Code,
+) -> Result<Restocking, Stop> {
+    let entry = item(merchant_id, sku_id);
+    let row: Option<InventoryRow> = turn.cx.row(&Table::Inventory.key(&entry))?;
+    let mut row = row.ok_or_else(|| code.stop())?;
+    let moved = |value: u64, delta: i64| {
+        value
+            .checked_add_signed(delta)
+            .filter(|value| *value <= MAX)
+    };
+    row.on_hand = moved(row.on_hand, on_hand_delta).ok_or_else(|| code.stop())?;
+    row.reserved = moved(row.reserved, reserved_delta).ok_or_else(|| code.stop())?;
+    if row.reserved > row.on_hand {
+        return Err(code.stop());
+    }
+    Ok(Restocking {
+        row,
+        on_hand_delta,
+        reserved_delta,
+    })
+}
+
+#[derive(Serialize)]
+struct UpdateInventory<'p> {
+    merchant_id: &'p str,
+    on_hand_delta: i64,
+    reserved_delta: i64,
+    sku_id: &'p str,
+}
+
+#[derive(Serialize)]
+struct ReserveInventory<'p> {
+    merchant_id: &'p str,
+    qty: i64,
+    sku_id: &'p str,
+}
+
+impl Restocking {
+    /// Writes it: `world.update_inventory`.
+    pub(super) fn write(self, turn: &mut Turn<'_, '_>, diff: &mut Diff) -> Result<Child, Stop> {
+        let payload = UpdateInventory {
+            merchant_id: &self.row.merchant_id,
+            on_hand_delta: self.on_hand_delta,
+            reserved_delta: self.reserved_delta,
+            sku_id: &self.row.sku_id,
+        };
+        let child = Child::new(Action::UpdateInventory, AGGREGATOR, &payload);
+        self.apply(turn, diff)?;
+        Ok(child)
+    }
+
+    /// Writes it as the reservation of a settlement: `world.reserve_inventory`.
+    pub(super) fn write_reservation(
+        self,
+        turn: &mut Turn<'_, '_>,
+        diff: &mut Diff,
+    ) -> Result<Child, Stop> {
+        let payload = ReserveInventory {
+            merchant_id: &self.row.merchant_id,
+            qty: self.reserved_delta,
+            sku_id: &self.row.sku_id,
+        };
+        let child = Child::new(Action::ReserveInventory, PSP, &payload);
+        self.apply(turn, diff)?;
+        Ok(child)
+    }
+
+    fn apply(self, turn: &mut Turn<'_, '_>, diff: &mut Diff) -> Result<(), Stop> {
+        assert!(
+            self.row.reserved <= self.row.on_hand,
+            "what is reserved is on hand"
+        );
+        let entry = item(&self.row.merchant_id, &self.row.sku_id);
+        diff.ops
+            .put(Table::Inventory, &entry, bytes(&self.row), turn.cx)?;
+        diff.inventory.push(InventoryDelta {
+            merchant_id: self.row.merchant_id,
+            sku_id: self.row.sku_id,
+            on_hand_delta: self.on_hand_delta,
+            reserved_delta: self.reserved_delta,
+        });
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct UpdateOrder<'p> {
+    order_id: &'p str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refunded_total: Option<u64>,
+    state: OrderState,
+}
+
+/// Writes an order's new state, with what has been refunded where that changes: `world.update_order`.
+pub(super) fn update_order(
+    turn: &mut Turn<'_, '_>,
+    mut order: OrderRow,
+    state: OrderState,
+    refunded_total: Option<u64>,
+    from: &'static str,
+    diff: &mut Diff,
+) -> Result<Child, Stop> {
+    order.state = state;
+    order.refunded_total = refunded_total.unwrap_or(order.refunded_total);
+    assert!(
+        order.refunded_total <= order.total,
+        "no more is refunded than was paid"
+    );
+    let payload = UpdateOrder {
+        order_id: &order.order_id,
+        refunded_total,
+        state,
+    };
+    let child = Child::new(Action::UpdateOrder, from, &payload);
+    diff.tx_id = Some(order.tx_id.clone());
+    diff.ops
+        .put(Table::Orders, &order.order_id, bytes(&order), turn.cx)?;
+    Ok(child)
+}

@@ -1,0 +1,84 @@
+//! Idempotency (section 12): a key is bound to the first accepted request under it, and to its answer.
+//!
+//! A bound key is one row: the fingerprint, the decision time, and the body as it was answered. It is written with the
+//! effect, so either both are on record or neither.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use chancery_core::decision::{Cx, Stop};
+use chancery_core::rows::RowsDamaged;
+use chancery_core::time::{Time, parse_audit};
+
+use crate::message::Message;
+use crate::settings::Settings;
+use crate::state::key;
+
+/// What a key is bound to.
+pub(super) enum Bound {
+    /// Nothing, or nothing any more.
+    Not,
+    /// The same request: its answer.
+    Same(Bytes),
+    /// Another request.
+    Other,
+}
+
+/// Looks a mutation's key up (step 10).
+pub(super) fn look_up(
+    message: &Message,
+    principal: Option<&str>,
+    eval: Time,
+    settings: &Settings,
+    cx: &Cx<'_>,
+) -> Result<Bound, Stop> {
+    let Some(own) = &message.idempotency_key else {
+        return Ok(Bound::Not);
+    };
+    let Some(row) = cx.bytes(&key::idempotency(principal, &message.from_text, own))? else {
+        return Ok(Bound::Not);
+    };
+    let record = Record::parse(&row).ok_or_else(|| RowsDamaged("vibe-idem".to_owned()))?;
+    // Age is never negative: an earlier decision time is age zero (VC-IDEM-7).
+    let age = eval.since(record.at).unwrap_or_default();
+    if age > Duration::from_secs(settings.idempotency_retention_s) {
+        return Ok(Bound::Not);
+    }
+    if record.fingerprint == message.fingerprint.as_bytes() {
+        Ok(Bound::Same(row.slice_ref(record.body)))
+    } else {
+        Ok(Bound::Other)
+    }
+}
+
+/// The row that binds a key.
+pub(super) fn row(message: &Message, eval: Time, body: &[u8]) -> Bytes {
+    let at = eval.to_string();
+    let mut row = Vec::with_capacity(33 + at.len() + body.len());
+    row.extend_from_slice(message.fingerprint.as_bytes());
+    row.push(u8::try_from(at.len()).expect("a timestamp has at most 32 characters"));
+    row.extend_from_slice(at.as_bytes());
+    row.extend_from_slice(body);
+    row.into()
+}
+
+/// A bound key on record.
+struct Record<'r> {
+    fingerprint: &'r [u8],
+    at: Time,
+    body: &'r [u8],
+}
+
+impl<'r> Record<'r> {
+    fn parse(row: &'r [u8]) -> Option<Self> {
+        let (fingerprint, rest) = row.split_at_checked(32)?;
+        let (length, rest) = rest.split_first()?;
+        let (at, body) = rest.split_at_checked(usize::from(*length))?;
+        let at = parse_audit(std::str::from_utf8(at).ok()?).ok()?;
+        Some(Self {
+            fingerprint,
+            at,
+            body,
+        })
+    }
+}

@@ -1,0 +1,276 @@
+//! Step 16 and 17 as data: the lines of a unit, what is remembered of each envelope, and the answer.
+
+use bytes::Bytes;
+use chancery_core::canonical::write_string;
+use chancery_core::decision::Stop;
+use chancery_core::ids::child_id;
+use chancery_core::inbox::InboxName;
+use chancery_core::line::{Origin, ProtocolName, Seq};
+
+use super::admission::merchant_of;
+use super::diff::Cause;
+use super::lines::{Batch, LineOf, envelope, line};
+use super::turn::{Child, Effect, Step, Turn};
+use super::{act, follow, idempotency, views};
+use crate::action::Action;
+use crate::address::{Address, Side};
+use crate::answer::{Answer, refusal_body};
+use crate::code::Code;
+use crate::message::Message;
+use crate::payload::Payload;
+use crate::settings::Platform;
+use crate::state::{MsgRow, key};
+
+/// An envelope as it goes on record.
+pub(super) struct Recorded<'r> {
+    /// Its canonical bytes.
+    pub(super) bytes: Bytes,
+    /// From outside, or made by the rules.
+    pub(super) origin: Origin,
+    /// Its signature.
+    pub(super) signature: Option<&'r str>,
+    /// The principal that sent it.
+    pub(super) principal: Option<&'r str>,
+}
+
+/// What came of one envelope.
+pub(super) struct Done {
+    /// Its line.
+    pub(super) seq: Seq,
+    /// What it changed.
+    pub(super) diff: Option<Bytes>,
+    /// How many world envelopes it caused.
+    pub(super) children: u64,
+    /// What is remembered of it.
+    pub(super) row: MsgRow,
+}
+
+/// Carries an admitted envelope out: its action, its lines, its follow-ups, its answer.
+pub(super) fn accept(
+    mut turn: Turn<'_, '_>,
+    step: &Step<'_>,
+    payload: &Payload,
+    message: &Message,
+    principal: Option<&str>,
+) -> Result<Answer, Stop> {
+    let recorded = Recorded {
+        bytes: message.canonical.clone(),
+        origin: Origin::External,
+        signature: message.signature.as_deref(),
+        principal,
+    };
+    let mut emitted = Vec::new();
+    let done = perform(&mut turn, step, payload, &recorded, &mut emitted)?;
+    let mut follow_up_error = None;
+    if turn.settings.platform == Platform::Auto {
+        // What the runtime makes by itself is no principal's.
+        turn.principal = None;
+        follow_up_error = follow::follow(&mut turn, step, payload, &done, &mut emitted)?;
+    }
+    turn.session.clock = turn.eval;
+    turn.cx.put(key::session(turn.session_id), &turn.session);
+    let mut body = Vec::with_capacity(1_024);
+    body.extend_from_slice(b"{\"emitted\":[");
+    for (index, envelope) in emitted.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(envelope);
+    }
+    body.extend_from_slice(b"],\"follow_up_error\":");
+    match &follow_up_error {
+        Some(refusal) => body.extend_from_slice(&refusal_body(refusal)),
+        None => body.extend_from_slice(b"null"),
+    }
+    body.extend_from_slice(b",\"msg_id\":");
+    write_string(step.msg_id, &mut body);
+    body.extend_from_slice(format!(",\"seq\":{},\"session_id\":", done.seq).as_bytes());
+    write_string(turn.session_id, &mut body);
+    body.extend_from_slice(b",\"state_diff\":");
+    body.extend_from_slice(done.diff.as_deref().unwrap_or(b"null"));
+    body.extend_from_slice(b",\"status\":\"accepted\"}");
+    let body = Bytes::from(body);
+    if let (true, Some(own)) = (step.action.is_mutation(), step.key) {
+        let row = idempotency::row(message, turn.eval, &body);
+        turn.cx
+            .put_bytes(key::idempotency(principal, step.from_text, own), row);
+    }
+    Ok(Answer::Accepted {
+        body,
+        replayed: false,
+    })
+}
+
+/// Runs an envelope's action and drafts its lines. A refusal comes before any change, but for a derived identifier that is
+/// used: that one is of the whole unit (VC-CLR-9).
+pub(super) fn perform(
+    turn: &mut Turn<'_, '_>,
+    step: &Step<'_>,
+    payload: &Payload,
+    recorded: &Recorded<'_>,
+    emitted: &mut Vec<Bytes>,
+) -> Result<Done, Stop> {
+    let before = (!turn.is_new).then(|| views::session(&turn.session));
+    let mut effect = act(turn, step, payload)?;
+    let children = std::mem::take(&mut effect.children);
+    let diff = finish_diff(turn, step, &mut effect, before)?;
+    let diff_id = diff.is_some().then_some(step.msg_id);
+    let batch = |index: usize| {
+        (!children.is_empty()).then(|| Batch {
+            id: step.msg_id,
+            index,
+            size: children.len() + 1,
+        })
+    };
+    let seq = turn.cx.line(line(&LineOf {
+        envelope: recorded.bytes.clone(),
+        origin: recorded.origin,
+        signature: recorded.signature,
+        principal: recorded.principal,
+        eval: turn.eval,
+        diff_of: diff_id,
+        batch: batch(0),
+        to_world: step.to.side == Side::World,
+    }));
+    let row = remember(turn, step, &effect, seq);
+    deliver(turn, step.to, step.to_text, payload, seq)?;
+    for (index, child) in children.iter().enumerate() {
+        let id = derived_id(turn, step.msg_id, index as u64 + 1)?;
+        let bytes = record_child(turn, step, child, &id, batch(index + 1), diff_id, &row);
+        emitted.push(bytes);
+    }
+    Ok(Done {
+        seq,
+        diff,
+        children: children.len() as u64,
+        row,
+    })
+}
+
+/// An identifier that follows from an envelope's, if it is free (VC-CAN-6, VC-CLR-9).
+pub(super) fn derived_id(turn: &Turn<'_, '_>, msg_id: &str, index: u64) -> Result<String, Stop> {
+    let id = child_id(msg_id, index).to_string();
+    if turn.cx.bytes(&key::msg(&id))?.is_some() {
+        return Err(Code::DuplicateMsgId.stop());
+    }
+    Ok(id)
+}
+
+fn finish_diff(
+    turn: &mut Turn<'_, '_>,
+    step: &Step<'_>,
+    effect: &mut Effect,
+    before: Option<Bytes>,
+) -> Result<Option<Bytes>, Stop> {
+    turn.is_new = false;
+    let Some(diff) = &mut effect.diff else {
+        return Ok(None);
+    };
+    let after = views::session(&turn.session);
+    if before.as_ref() != Some(&after) {
+        diff.ops.note("sessions", turn.session_id, before, after);
+    }
+    let cause = Cause {
+        msg_id: step.msg_id,
+        session_id: turn.session_id,
+        from: step.from_text,
+        key: step.key.unwrap_or_default(),
+    };
+    diff.finish(&cause, turn.cx).map(Some)
+}
+
+fn record_child(
+    turn: &mut Turn<'_, '_>,
+    step: &Step<'_>,
+    child: &Child,
+    id: &str,
+    batch: Option<Batch<'_>>,
+    diff_id: Option<&str>,
+    parent: &MsgRow,
+) -> Bytes {
+    let bytes = envelope(&crate::rules::lines::Made {
+        msg_id: id,
+        kind: child.action.kind(),
+        payload: &child.payload,
+        from: child.from,
+        to: "world",
+        in_reply_to: step.msg_id,
+        session_id: turn.session_id,
+        ts: step.ts_text,
+    });
+    let seq = turn.cx.line(line(&LineOf {
+        envelope: bytes.clone(),
+        origin: Origin::Runtime,
+        signature: None,
+        principal: None,
+        eval: turn.eval,
+        diff_of: diff_id,
+        batch,
+        to_world: true,
+    }));
+    let row = MsgRow {
+        seq,
+        session_id: turn.session_id.to_owned(),
+        kind: child.action.kind().to_owned(),
+        to: Side::World.as_str().to_owned(),
+        thread: parent.thread.clone(),
+        about: None,
+        asks: false,
+    };
+    turn.cx.put(key::msg(id), &row);
+    bytes
+}
+
+fn remember(turn: &mut Turn<'_, '_>, step: &Step<'_>, effect: &Effect, seq: Seq) -> MsgRow {
+    let thread = if step.action == Action::ProposeOffer {
+        Some(step.msg_id.to_owned())
+    } else {
+        step.replied
+            .as_ref()
+            .and_then(|replied| replied.thread.clone())
+    };
+    let row = MsgRow {
+        seq,
+        session_id: turn.session_id.to_owned(),
+        kind: step.action.kind().to_owned(),
+        to: step.to.side.as_str().to_owned(),
+        thread,
+        about: effect.about.clone(),
+        asks: effect.asks,
+    };
+    turn.cx.put(key::msg(step.msg_id), &row);
+    row
+}
+
+/// Puts an envelope into the inbox of its receiver (VC-ADR-9).
+fn deliver(
+    turn: &mut Turn<'_, '_>,
+    to: Address,
+    to_text: &str,
+    payload: &Payload,
+    seq: Seq,
+) -> Result<(), Stop> {
+    let owner = match to.side {
+        Side::World => return Ok(()),
+        Side::Platform => None,
+        Side::Merchant => merchant_of(payload, turn.cx)?,
+        Side::Buyer | Side::Consumer => Some(match &turn.session.consumer_id {
+            Some(consumer) => consumer.clone(),
+            None => ["c_", turn.session_id].concat(),
+        }),
+    };
+    turn.cx.inbox(inbox(to_text, owner.as_deref()), seq);
+    Ok(())
+}
+
+/// The inbox of an address: of a merchant or a consumer where the side has many.
+pub fn inbox(address: &str, owner: Option<&str>) -> InboxName {
+    let agent = match owner {
+        Some(owner) => [address, "@", owner].concat(),
+        None => address.to_owned(),
+    };
+    InboxName {
+        protocol: ProtocolName::Vibe,
+        agent,
+    }
+}

@@ -1,0 +1,244 @@
+//! Who may read what (VC-WLD-2, VC-WLD-3, VC-HTTP-5): pure functions from committed rows and a caller to canonical JSON.
+//!
+//! What a caller may not see is as if it were not there: none.
+
+use bytes::Bytes;
+use chancery_core::canonical::write_string;
+use chancery_core::rows::{Lookup, RowKey, Rows, RowsDamaged};
+use chancery_core::time::Time;
+use serde::de::DeserializeOwned;
+
+use super::hash::entry_of;
+use super::rows::{DisputeRow, InventoryRow, LedgerRow, Merchant, RulingRow, Table, merchant_key};
+use crate::address::{Address, Role, Side};
+use crate::state::{CaseFile, CertRow, CertState, MandateRow, OrderFile, Session, key};
+
+/// Who reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The payment role: all there is. Also a caller without a token on a development node.
+    Psp,
+    /// Another role of the platform: all but the ledger.
+    Platform,
+    /// A consumer and its agent.
+    Consumer(String),
+    /// A merchant and its agent.
+    Merchant(String),
+    /// A principal that stands for nobody.
+    Nobody,
+}
+
+impl Reader {
+    /// The reader that a token's principal is.
+    pub fn of_principal(
+        addresses: &[String],
+        consumer_id: Option<&str>,
+        merchant_id: Option<&str>,
+    ) -> Self {
+        let roles: Vec<Address> = addresses
+            .iter()
+            .filter_map(|address| Address::sender(address).ok())
+            .collect();
+        let on = |side: Side| roles.iter().any(|address| address.side == side);
+        if roles.iter().any(|address| address.role == Some(Role::Psp)) {
+            return Self::Psp;
+        }
+        if on(Side::Platform) {
+            return Self::Platform;
+        }
+        match (consumer_id, merchant_id) {
+            (Some(consumer), _) => Self::Consumer(consumer.to_owned()),
+            (None, Some(merchant)) => Self::Merchant(merchant.to_owned()),
+            (None, None) => Self::Nobody,
+        }
+    }
+
+    const fn sees_all(&self) -> bool {
+        matches!(self, Self::Psp | Self::Platform)
+    }
+}
+
+/// A table as the caller may see it: `{"rows": {key: row}, "table": name}`.
+///
+/// # Errors
+/// The rows cannot be read.
+pub fn table(
+    rows: &dyn Rows,
+    table: Table,
+    reader: &Reader,
+) -> Result<Option<Vec<u8>>, RowsDamaged> {
+    let hidden = match table {
+        Table::Inventory => matches!(reader, Reader::Consumer(_)),
+        Table::Ledger => *reader == Reader::Platform,
+        _ => false,
+    };
+    if hidden || *reader == Reader::Nobody {
+        return Ok(None);
+    }
+    let mut text = Vec::from(&b"{\"rows\":{"[..]);
+    let mut first = true;
+    for (row_key, row) in rows.scan(&table.prefix())? {
+        let entry = entry_of(&row_key);
+        if !may_see(rows, table, &entry, &row, reader)? {
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            text.push(b',');
+        }
+        write_string(&entry, &mut text);
+        text.push(b':');
+        text.extend_from_slice(&row);
+    }
+    text.extend_from_slice(b"},\"table\":");
+    write_string(table.as_str(), &mut text);
+    text.push(b'}');
+    Ok(Some(text))
+}
+
+fn may_see(
+    rows: &dyn Rows,
+    table: Table,
+    entry: &str,
+    row: &Bytes,
+    reader: &Reader,
+) -> Result<bool, RowsDamaged> {
+    match table {
+        Table::Catalog | Table::Reputation => Ok(true),
+        Table::Inventory => Ok(match reader {
+            Reader::Merchant(own) => read::<InventoryRow>(entry, row)?.merchant_id == *own,
+            _ => reader.sees_all(),
+        }),
+        Table::Ledger => {
+            let account: LedgerRow = read(entry, row)?;
+            match reader {
+                Reader::Psp => Ok(true),
+                Reader::Consumer(own) => Ok(account.owner == *own),
+                Reader::Merchant(own) => {
+                    let merchant: Option<Merchant> = get(rows, &merchant_key(own))?;
+                    Ok(merchant.is_some_and(|merchant| merchant.account_id == account.account_id))
+                }
+                Reader::Platform | Reader::Nobody => Ok(false),
+            }
+        }
+        Table::Orders => may_see_order(rows, entry, reader),
+        Table::Disputes => may_see_order(rows, &read::<DisputeRow>(entry, row)?.order_id, reader),
+        Table::Rulings => {
+            let ruling: RulingRow = read(entry, row)?;
+            let dispute: Option<DisputeRow> = get(rows, &Table::Disputes.key(&ruling.dispute_id))?;
+            match dispute {
+                Some(dispute) => may_see_order(rows, &dispute.order_id, reader),
+                None => Ok(false),
+            }
+        }
+    }
+}
+
+fn may_see_order(rows: &dyn Rows, order_id: &str, reader: &Reader) -> Result<bool, RowsDamaged> {
+    match reader {
+        Reader::Psp | Reader::Platform => Ok(true),
+        Reader::Consumer(own) => {
+            let file: Option<OrderFile> = get(rows, &key::order_file(order_id))?;
+            Ok(file.is_some_and(|file| file.consumer_id == *own))
+        }
+        Reader::Merchant(own) => {
+            let order: Option<super::rows::OrderRow> = get(rows, &Table::Orders.key(order_id))?;
+            Ok(order.is_some_and(|order| order.merchant_id == *own))
+        }
+        Reader::Nobody => Ok(false),
+    }
+}
+
+/// A session as the caller may see it.
+///
+/// # Errors
+/// The rows cannot be read.
+pub fn session(
+    rows: &dyn Rows,
+    session_id: &str,
+    reader: &Reader,
+) -> Result<Option<Vec<u8>>, RowsDamaged> {
+    let Some(session) = get::<Session>(rows, &key::session(session_id))? else {
+        return Ok(None);
+    };
+    let own = match reader {
+        Reader::Psp | Reader::Platform => true,
+        Reader::Consumer(own) => session.consumer_id.as_deref() == Some(own),
+        Reader::Merchant(own) => session.merchant_id.as_deref() == Some(own),
+        Reader::Nobody => false,
+    };
+    if !own {
+        return Ok(None);
+    }
+    let view = serde_json::json!({
+        "session_id": session_id,
+        "kind": session.kind,
+        "phase": session.phase,
+        "mandate_id": session.mandate_id,
+        "offers": session.offers,
+        "certs": session.certs,
+        "orders": session.orders,
+    });
+    Ok(Some(chancery_core::admin::canonical_json(&view).to_vec()))
+}
+
+/// Certificates that wait for the caller's word at `now` (VC-GATE-5).
+///
+/// # Errors
+/// The rows cannot be read.
+pub fn approvals(rows: &dyn Rows, reader: &Reader, now: Time) -> Result<Vec<u8>, RowsDamaged> {
+    let mut waiting = Vec::new();
+    for (row_key, _) in rows.scan(&key::all_waiting())? {
+        let cert_id = entry_of(&row_key);
+        let Some(cert) = get::<CertRow>(rows, &key::cert(&cert_id))? else {
+            continue;
+        };
+        let Some(mandate) = get::<MandateRow>(rows, &key::mandate(&cert.mandate_id))? else {
+            continue;
+        };
+        let session: Option<Session> = get(rows, &key::session(&cert.session_id))?;
+        // The session's clock may be ahead of ours.
+        let at = session.map_or(now, |session| session.clock.max(now));
+        let own = match reader {
+            Reader::Consumer(own) => mandate.consumer_id == *own,
+            _ => reader.sees_all(),
+        };
+        if own && cert.state == CertState::Issued && at < cert.expires_at {
+            waiting.push(serde_json::json!({
+                "cert": cert.to_json(&cert_id),
+                "session_id": cert.session_id,
+                "goal": mandate.goal,
+            }));
+        }
+    }
+    let view = serde_json::json!({ "approvals": waiting });
+    Ok(chancery_core::admin::canonical_json(&view).to_vec())
+}
+
+/// The merchant of a dispute, for whoever delivers to it.
+///
+/// # Errors
+/// The rows cannot be read.
+pub fn merchant_of_dispute(
+    rows: &dyn Rows,
+    dispute_id: &str,
+) -> Result<Option<String>, RowsDamaged> {
+    let case: Option<CaseFile> = get(rows, &key::case_file(dispute_id))?;
+    Ok(case.map(|case| case.merchant_id))
+}
+
+fn get<T: DeserializeOwned>(rows: &dyn Rows, row_key: &RowKey) -> Result<Option<T>, RowsDamaged> {
+    let bytes = match rows.get(row_key) {
+        Lookup::Found(bytes) => bytes,
+        Lookup::Absent => return Ok(None),
+        // Readers see committed rows; a scan reaches what is not in memory.
+        Lookup::NotLoaded => match rows.scan(row_key)?.into_iter().next() {
+            Some((_, bytes)) => bytes,
+            None => return Ok(None),
+        },
+    };
+    read(&entry_of(row_key), &bytes).map(Some)
+}
+
+fn read<T: DeserializeOwned>(entry: &str, row: &[u8]) -> Result<T, RowsDamaged> {
+    serde_json::from_slice(row).map_err(|error| RowsDamaged(format!("{entry}: {error}")))
+}

@@ -1,0 +1,198 @@
+//! Whose word counts: tokens, principals, sessions of others, identifiers that are taken.
+
+use chancery_core::admin::TokenRecord;
+use chancery_core::ids::child_id;
+use chancery_vibe::settings::Settings;
+use serde_json::{Value, json};
+
+use crate::support::{
+    ACCEPT_OFFER, ACCEPT_OFFER_BY_NEGOTIATION, CREATE_PURCHASE_MANDATE, DISPATCH, Desk,
+    OPEN_DISPUTE, PROPOSE_OFFER, PROPOSE_OFFER_BY_NEGOTIATION, REQUEST_OFFER, RESPOND_INQUIRY,
+    SEARCH, SET_BUSINESS_GOAL, SETTLE_PAYMENT, SETTLE_PAYMENT_BY_PSP, SUBMIT_EVIDENCE, Way, agreed,
+    mandate, offer,
+};
+
+fn token(
+    name: &str,
+    addresses: &[&str],
+    consumer: Option<&str>,
+    merchant: Option<&str>,
+) -> (String, TokenRecord) {
+    let record = TokenRecord {
+        id: format!("t-{name}"),
+        principal: name.to_owned(),
+        scopes: Vec::new(),
+        addresses: addresses.iter().map(|one| (*one).to_owned()).collect(),
+        consumer_id: consumer.map(str::to_owned),
+        merchant_id: merchant.map(str::to_owned),
+        revoked: false,
+    };
+    (name.to_owned(), record)
+}
+
+fn desk() -> Desk {
+    let people = ["consumer:persona", "buyer"];
+    Desk::with(
+        Settings::default(),
+        Some(vec![
+            token("ann", &people, Some("c1"), None),
+            token("bob", &people, Some("c2"), None),
+            token("one", &["merchant", "merchant:owner"], None, Some("m1")),
+            token("two", &["merchant", "merchant:owner"], None, Some("m2")),
+        ]),
+    )
+}
+
+fn as_(desk: &mut Desk, who: &'static str) {
+    desk.token = Some(who);
+}
+
+fn code(
+    desk: &mut Desk,
+    who: &'static str,
+    way: Way,
+    session: &str,
+    reply: Option<&str>,
+    payload: Value,
+) -> String {
+    as_(desk, who);
+    let (_, reply) = desk.send(way, session, reply, payload);
+    let body: Value = serde_json::from_slice(&reply.body).unwrap();
+    body["code"].as_str().unwrap_or("accepted").to_owned()
+}
+
+/// A goal of the first merchant.
+fn goal() -> Value {
+    json!({
+        "offer_mandate_id": "om", "merchant_id": "m1", "goal": "g", "skus": ["s1"],
+        "pricing": {"list_price": 2, "floor_price": 1, "floor_currency": "USD"}, "permitted_claims": [],
+        "fulfillment": {"methods": []}
+    })
+}
+
+#[test]
+fn nobody_acts_for_another() {
+    // VC-ADR-7, VC-ADR-8, VC-IDEM-2
+    let mut desk = desk();
+    as_(&mut desk, "ann");
+    let own = mandate("man", "c1", "a_c1", 50_000);
+    desk.yes(CREATE_PURCHASE_MANDATE, "x", None, own);
+    let bid = offer("bid", "m1", 10_000, 1);
+    let bid = desk.yes(PROPOSE_OFFER_BY_NEGOTIATION, "x", None, bid);
+    let question = json!({"sku_id": "s1", "merchant_id": "m1", "inquiry": "is it loud?"});
+    let asked = desk.yes(REQUEST_OFFER, "x", None, question);
+    let (bid, asked) = (Some(bid.as_str()), Some(asked.as_str()));
+    let foreign = mandate("man-y", "c2", "a_c2", 0);
+    let accept = json!({"offer_id": "bid"});
+    let answer = json!({"answer": "no"});
+    let (other, fine) = ("identity_mismatch", "accepted");
+    let attempts = [
+        ("ann", CREATE_PURCHASE_MANDATE, "y", None, foreign, other),
+        ("bob", SEARCH, "x", None, json!({"query": "q"}), other),
+        (
+            "two",
+            PROPOSE_OFFER,
+            "x",
+            None,
+            offer("o1", "m1", 1_000, 1),
+            other,
+        ),
+        ("two", SET_BUSINESS_GOAL, "g", None, goal(), other),
+        ("two", ACCEPT_OFFER, "x", bid, accept.clone(), other),
+        ("two", RESPOND_INQUIRY, "x", asked, answer.clone(), other),
+        (
+            "one",
+            SETTLE_PAYMENT_BY_PSP,
+            "x",
+            None,
+            json!({}),
+            "sender_not_authorized",
+        ),
+        ("one", ACCEPT_OFFER, "x", bid, accept, fine),
+        ("one", RESPOND_INQUIRY, "x", asked, answer, fine),
+        ("one", SET_BUSINESS_GOAL, "g", None, goal(), fine),
+    ];
+    for (index, (who, way, session, reply, payload, expected)) in attempts.into_iter().enumerate() {
+        let found = code(&mut desk, who, way, session, reply, payload);
+        assert_eq!(found, expected, "attempt {index}");
+    }
+}
+
+#[test]
+fn an_order_of_another_is_none() {
+    // VC-ADR-8, VC-ACT-platform.open_dispute-2, VC-ACT-commerce.dispatch-3
+    let mut desk = desk();
+    as_(&mut desk, "ann");
+    desk.yes(
+        CREATE_PURCHASE_MANDATE,
+        "x",
+        None,
+        mandate("man", "c1", "a_c1", 50_000),
+    );
+    as_(&mut desk, "one");
+    let proposed = desk.yes(PROPOSE_OFFER, "x", None, offer("o", "m1", 10_000, 1));
+    as_(&mut desk, "ann");
+    let (_, reply) = desk.send(
+        ACCEPT_OFFER_BY_NEGOTIATION,
+        "x",
+        Some(&proposed),
+        json!({"offer_id": "o"}),
+    );
+    let body: Value = serde_json::from_slice(&reply.body).unwrap();
+    let cert = body["emitted"][1]["action"]["payload"]["cert_id"].clone();
+    let (_, reply) = desk.send(SETTLE_PAYMENT, "x", None, json!({"cert_id": cert}));
+    let body: Value = serde_json::from_slice(&reply.body).unwrap();
+    let order = body["emitted"][0]["action"]["payload"]["order_id"].clone();
+    let tx = body["state_diff"]["tx_id"].clone();
+    let d = &mut desk;
+    assert_eq!(
+        code(d, "two", DISPATCH, "x", None, json!({"order_id": order})),
+        "identity_mismatch"
+    );
+    let claim = json!({"tx_id": tx, "reason": "late"});
+    assert_eq!(
+        code(d, "bob", OPEN_DISPUTE, "d1", None, claim.clone()),
+        "order_not_found"
+    );
+    assert_eq!(code(d, "ann", OPEN_DISPUTE, "d2", None, claim), "accepted");
+    assert_eq!(
+        code(
+            d,
+            "bob",
+            SUBMIT_EVIDENCE,
+            "d2",
+            Some("e-1"),
+            json!({"dispute_id": "dsp_x", "evidence": ["e-1"]})
+        ),
+        "in_reply_to_not_found"
+    );
+}
+
+#[test]
+fn a_derived_identifier_that_is_taken_refuses_its_cause() {
+    // VC-CLR-9, VC-CAN-6, VC-PIPE-3: the settlement is the fifth envelope, its second child is taken.
+    let mut desk = Desk::new(Settings::default());
+    let cert = agreed(&mut desk, "x", "c1", "a_c1", "m1", 1, 20_000);
+    let taken = json!({
+        "protocol": "vcp", "version": "1.0", "msg_id": child_id("settle", 2).to_string(), "ts": "2026-05-15T12:00:00Z",
+        "from": "buyer:discovery", "to": "platform:aggregator", "session_id": "q", "in_reply_to": null,
+        "idempotency_key": null, "action": {"kind": "commerce.search", "payload": {"query": "q"}}
+    });
+    assert_eq!(desk.post(&taken).status, 200);
+    let settle = json!({
+        "protocol": "vcp", "version": "1.0", "msg_id": "settle", "ts": "2026-05-15T12:01:00Z",
+        "from": "buyer:authorization", "to": "platform:psp", "session_id": "x", "in_reply_to": null,
+        "idempotency_key": "k", "action": {"kind": "platform.settle_payment", "payload": {"cert_id": cert}}
+    });
+    let rows = desk.host.rows().clone();
+    let reply = desk.post(&settle);
+    let body: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(
+        (reply.status, body["code"].as_str()),
+        (409, Some("duplicate_msg_id"))
+    );
+    assert_eq!(*desk.host.rows(), rows, "a refusal changes nothing");
+    let mut other = settle;
+    other["msg_id"] = json!("settle-2");
+    assert_eq!(desk.post(&other).status, 200);
+}

@@ -1,0 +1,13 @@
+//! The protocol from outside: vectors, own transcripts, replay, permissions, money, world.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod doors;
+mod identity;
+mod limits;
+mod permissions;
+mod reads;
+mod replay;
+mod suite;
+mod support;
+mod vectors;
+mod worlds;
