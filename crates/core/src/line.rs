@@ -2,6 +2,9 @@
 //!
 //! How a line is written and chained is the journal's business; here is only what rules need to say and see.
 
+use std::fmt;
+use std::ops::Deref;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -157,7 +160,44 @@ pub struct Line {
     /// A signature beside the envelope (vibe).
     pub signature: Option<String>,
     /// The members of `meta` that are not fields above: names with their canonical JSON text.
-    pub meta: Vec<(String, String)>,
+    pub meta: Vec<(Text, Text)>,
+}
+
+/// A piece of a line's text. Copies share it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text(Bytes);
+
+impl Text {
+    /// The text of these bytes; none when they are not UTF-8.
+    pub fn new(bytes: Bytes) -> Option<Self> {
+        std::str::from_utf8(&bytes).is_ok().then_some(Self(bytes))
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("a text is made of nothing but UTF-8")
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
 }
 
 impl Line {
@@ -165,14 +205,21 @@ impl Line {
     pub fn meta_json(&self, name: &str) -> Option<&str> {
         self.meta
             .iter()
-            .find(|(member, _)| member == name)
-            .map(|(_, json)| json.as_str())
+            .find(|(member, _)| member.0 == name.as_bytes())
+            .map(|(_, json)| &**json)
     }
 
     /// A further member of `meta` that is a string.
     pub fn meta_text(&self, name: &str) -> Option<String> {
-        self.meta_json(name)
-            .and_then(|json| serde_json::from_str(json).ok())
+        let json = self.meta_json(name)?;
+        let inside = json
+            .strip_prefix('"')
+            .and_then(|json| json.strip_suffix('"'));
+        match inside {
+            // Nothing is escaped: what stands between the quotes is the string.
+            Some(text) if !text.contains('\\') => Some(text.to_owned()),
+            _ => serde_json::from_str(json).ok(),
+        }
     }
 
     /// The text that was received: `raw` where it was kept, else the envelope.

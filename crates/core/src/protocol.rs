@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::decision::{Cx, Stop, Verdict};
+use crate::json::Value;
 use crate::keys::Keyring;
 use crate::line::{Damage, DraftEnvelope, Line, ProtocolName, Seq};
 use crate::refusal::Refusal;
@@ -191,9 +192,13 @@ pub trait Protocol: Send + Sync + 'static {
 
     /// [`Protocol::check_signature`], and the input as [`Protocol::reread`] gives it: for a protocol that reads the
     /// line once for both. None where the input depends on settings, or is not at hand.
+    ///
+    /// `envelope` is the tree of the line's envelope when the line was plain text ([`crate::json::read_noting`]), so
+    /// that it need not be read again.
     fn check_and_reread(
         &self,
         line: &Line,
+        _envelope: Option<&Value<'_>>,
         keys: &Keyring,
     ) -> (SignatureCheck, Option<Input<Self>>) {
         (self.check_signature(line, keys), None)
@@ -264,6 +269,7 @@ pub trait Suite: Send + Sync + 'static {
     fn check_and_reread(
         &self,
         line: &Line,
+        _envelope: Option<&Value<'_>>,
         keys: &Keyring,
     ) -> (SignatureCheck, Option<Self::Input>) {
         (self.check_signature(line, keys), None)

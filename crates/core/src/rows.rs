@@ -6,54 +6,56 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
-/// The key of a row: a space (what kind of row) and parts, encoded so that bytes sort as the parts do.
+/// The key of a row: a space (what kind of row) and parts, encoded so that bytes sort as the parts do. Copies share
+/// one allocation: a key is in several maps at once.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowKey(Bytes);
+pub struct RowKey(Arc<[u8]>);
 
 /// Ends a part; sorts below every byte of a longer part.
 const END: [u8; 2] = [0, 1];
 /// Stands for a zero byte inside a part.
 const ZERO: [u8; 2] = [0, 0xff];
 
+/// Room for nearly every key, on the stack.
+const KEY_BYTES: usize = 192;
+
 impl RowKey {
     /// The key of `space` with the given parts.
     pub fn new(space: &str, parts: &[&[u8]]) -> Self {
-        let room = space.len() + 2 + parts.iter().map(|part| part.len() + 2).sum::<usize>();
-        let mut key = Vec::with_capacity(room);
-        push_part(&mut key, space.as_bytes());
-        for part in parts {
-            push_part(&mut key, part);
-        }
-        Self(key.into())
+        Self::of_parts(std::iter::once(space.as_bytes()).chain(parts.iter().copied()))
     }
 
     /// The key of `space` with textual parts.
     pub fn text(space: &str, parts: &[&str]) -> Self {
-        let room = space.len() + 2 + parts.iter().map(|part| part.len() + 2).sum::<usize>();
-        let mut key = Vec::with_capacity(room);
-        push_part(&mut key, space.as_bytes());
+        let parts = parts.iter().map(|part| part.as_bytes());
+        Self::of_parts(std::iter::once(space.as_bytes()).chain(parts))
+    }
+
+    fn of_parts<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Self {
+        let mut key = Encoder::new();
         for part in parts {
-            push_part(&mut key, part.as_bytes());
+            key.push_part(part);
         }
-        Self(key.into())
+        key.finish()
     }
 
     /// This key with one more part.
     pub fn child(&self, part: &[u8]) -> Self {
-        let mut key = Vec::with_capacity(self.0.len() + part.len() + 2);
-        key.extend_from_slice(&self.0);
-        push_part(&mut key, part);
-        Self(key.into())
+        let mut key = Encoder::new();
+        key.push(&self.0);
+        key.push_part(part);
+        key.finish()
     }
 
     /// A key as a store gave it back.
-    pub fn from_stored(key: Bytes) -> Self {
-        Self(key)
+    pub fn from_stored(key: impl AsRef<[u8]>) -> Self {
+        Self(key.as_ref().into())
     }
 
     /// The encoded bytes.
@@ -89,15 +91,53 @@ impl RowKey {
     }
 }
 
-fn push_part(key: &mut Vec<u8>, part: &[u8]) {
-    // Nearly no part has a zero byte, so the pieces between them are copied whole.
-    let mut pieces = part.split(|byte| *byte == 0);
-    key.extend_from_slice(pieces.next().unwrap_or_default());
-    for piece in pieces {
-        key.extend_from_slice(&ZERO);
-        key.extend_from_slice(piece);
+/// A key being put together: on the stack, so that it is allocated once, in its final size.
+struct Encoder {
+    short: [u8; KEY_BYTES],
+    len: usize,
+    /// All of it, once it has outgrown the room.
+    long: Vec<u8>,
+}
+
+impl Encoder {
+    const fn new() -> Self {
+        Self {
+            short: [0; KEY_BYTES],
+            len: 0,
+            long: Vec::new(),
+        }
     }
-    key.extend_from_slice(&END);
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.long.is_empty() {
+            if let Some(room) = self.short.get_mut(self.len..self.len + bytes.len()) {
+                room.copy_from_slice(bytes);
+                self.len += bytes.len();
+                return;
+            }
+            self.long.extend_from_slice(&self.short[..self.len]);
+        }
+        self.long.extend_from_slice(bytes);
+    }
+
+    fn push_part(&mut self, part: &[u8]) {
+        // Nearly no part has a zero byte, so the pieces between them are copied whole.
+        let mut pieces = part.split(|byte| *byte == 0);
+        self.push(pieces.next().unwrap_or_default());
+        for piece in pieces {
+            self.push(&ZERO);
+            self.push(piece);
+        }
+        self.push(&END);
+    }
+
+    fn finish(self) -> RowKey {
+        RowKey(if self.long.is_empty() {
+            self.short[..self.len].into()
+        } else {
+            self.long.into()
+        })
+    }
 }
 
 impl fmt::Debug for RowKey {
@@ -280,6 +320,18 @@ mod tests {
             };
             prop_assert_eq!(key(&a).cmp(&key(&b)), a.cmp(&b));
             prop_assert_eq!(key(&a).parts()[1..].to_vec(), a);
+        }
+    }
+
+    #[test]
+    fn a_long_key_is_like_a_short_one() {
+        for len in [0, 1, 100, 180, 190, 191, 192, 193, 400] {
+            let part = vec![b'x'; len];
+            let key = RowKey::new("s", &[&part, &[0, 7]]);
+            assert_eq!(key.parts(), [b"s".to_vec(), part.clone(), vec![0, 7]]);
+            let parent = RowKey::new("s", &[&part]);
+            assert_eq!(parent.child(&[0, 7]), key);
+            assert!(key.starts_with(&parent) && key.is_in("s"));
         }
     }
 

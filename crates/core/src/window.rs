@@ -39,10 +39,14 @@ struct Record {
     ends_in_slice_ms: u32,
 }
 
+/// A window, and the minute in which the records of one of its slices end.
+type SliceName = (WindowName, i64);
+type Slice = HashMap<WindowId, Record>;
+
 /// All records of all windows.
 #[derive(Clone, Debug, Default)]
 pub struct Windows {
-    slices: BTreeMap<(WindowName, i64), HashMap<WindowId, Record>>,
+    slices: BTreeMap<SliceName, Slice>,
     len: usize,
 }
 
@@ -61,25 +65,30 @@ impl Windows {
 
     /// Adds a record.
     pub fn remember(&mut self, record: &Remember) {
-        // An end is rounded up to the millisecond: a record may outlive its window by less than one, never fall short.
-        let until_ms = record
-            .until
-            .saturating_add(Duration::from_nanos(999_999))
-            .unix_millis();
-        let slice = until_ms.div_euclid(SLICE_MS);
-        let ends_in_slice_ms = u32::try_from(until_ms.rem_euclid(SLICE_MS)).unwrap_or(u32::MAX);
-        let packed = Record {
-            value: record.value.to_be_bytes(),
-            ends_in_slice_ms,
-        };
-        if self
-            .slices
-            .entry((record.window, slice))
-            .or_default()
-            .insert(record.id, packed)
-            .is_none()
-        {
-            self.len += 1;
+        self.remember_all([record]);
+    }
+
+    /// Adds records. Those that end in the same minute, one after the other, find their slice once.
+    pub fn remember_all<'r>(&mut self, records: impl IntoIterator<Item = &'r Remember>) {
+        let mut open: Option<(SliceName, &mut Slice)> = None;
+        for record in records {
+            // An end is rounded up to the millisecond: a record may outlive its window by less than one, never fall
+            // short.
+            let until_ms = record
+                .until
+                .saturating_add(Duration::from_nanos(999_999))
+                .unix_millis();
+            let place = (record.window, until_ms.div_euclid(SLICE_MS));
+            let packed = Record {
+                value: record.value.to_be_bytes(),
+                ends_in_slice_ms: u32::try_from(until_ms.rem_euclid(SLICE_MS)).unwrap_or(u32::MAX),
+            };
+            let slice = match open.take() {
+                Some((at, slice)) if at == place => slice,
+                _ => self.slices.entry(place).or_default(),
+            };
+            self.len += usize::from(slice.insert(record.id, packed).is_none());
+            open = Some((place, slice));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The end of a journal, and how units are chained to it.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::{Draft, ProtocolName, Seq};
 use chancery_core::time::Time;
@@ -54,11 +54,16 @@ impl Default for Head {
     }
 }
 
+/// Lines are cut from blocks of at least this size: one allocation serves many, and is used again once the last of
+/// them is gone.
+const BLOCK_BYTES: usize = 64 << 10;
+
 /// Appends units: gives every line its number and its link to the line before.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
     head: Head,
     buffer: Vec<u8>,
+    block: BytesMut,
 }
 
 impl Chain {
@@ -66,7 +71,7 @@ impl Chain {
     pub fn after(head: Head) -> Self {
         Self {
             head,
-            buffer: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -96,7 +101,16 @@ impl Chain {
             );
             let hash = Sha256Digest::of(&self.buffer);
             self.head.advance(hash, draft.protocol, draft.eval_ts);
-            out.push(Bytes::copy_from_slice(&self.buffer));
+            out.push(self.cut());
         }
+    }
+
+    /// The line in the buffer as a piece of a block.
+    fn cut(&mut self) -> Bytes {
+        if self.block.capacity() < self.buffer.len() {
+            self.block.reserve(self.buffer.len().max(BLOCK_BYTES));
+        }
+        self.block.extend_from_slice(&self.buffer);
+        self.block.split().freeze()
     }
 }

@@ -6,6 +6,7 @@
 mod read;
 mod write;
 
+pub(crate) use read::read_with;
 pub use read::{LineFault, MAX_LINE_BYTES, Reading, parse, read};
 pub use write::render;
 

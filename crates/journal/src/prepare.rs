@@ -13,7 +13,7 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::{Line, ProtocolName};
 use chancery_core::protocol::{SignatureCheck, Suite};
 
-use crate::line::{LineFault, Reading, read};
+use crate::line::{LineFault, Reading, read_with};
 
 /// A line, read and checked by itself.
 #[derive(Clone, Debug)]
@@ -52,10 +52,12 @@ impl fmt::Debug for ReadInput {
 /// between, the signature is checked again when the line is taken.
 pub fn prepare<S: Suite>(suite: &S, line: Bytes, keys: &Keyring) -> Prepared {
     let hash = Sha256Digest::of(&line);
-    let reading = read(&line);
-    let (signature, input) = match &reading {
-        Ok(reading) => suite.check_and_reread(&reading.line, keys),
-        Err(_) => (SignatureCheck::NotSigned, None),
+    let read = read_with(&line, |line, envelope| {
+        suite.check_and_reread(line, envelope, keys)
+    });
+    let (reading, (signature, input)) = match read {
+        Ok((reading, checked)) => (Ok(reading), checked),
+        Err(fault) => (Err(fault), (SignatureCheck::NotSigned, None)),
     };
     Prepared {
         hash,

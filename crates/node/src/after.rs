@@ -6,6 +6,7 @@ use chancery_core::decision::{Aside, Unit};
 use chancery_core::delivery::Delivery;
 use chancery_core::line::Seq;
 use chancery_core::protocol::Suite;
+use chancery_core::rows::RowKey;
 
 use crate::committer::AfterCommit;
 use crate::gate::Gate;
@@ -25,6 +26,10 @@ pub(crate) struct Follow<S: Suite> {
 }
 
 impl<S: Suite> AfterCommit for Follow<S> {
+    fn follows(&self, key: &RowKey) -> bool {
+        self.timers.follows(key) || self.outbox.follows(key)
+    }
+
     fn committed(&mut self, unit: &Unit) {
         let _runtime = self.runtime.enter();
         for (name, _) in &unit.inboxes {

@@ -1,17 +1,17 @@
-//! The committer: one thread that seals batches, makes them durable and then lets their answers go.
+//! The committer: seals batches, makes them durable and then lets their answers go.
 //!
 //! While it waits for the disk the sequencer decides the next batch. A commit that fails is final: nothing of the
 //! batch is answered, and the node stops (CH-JRN-2).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
 
 use bytes::Bytes;
 use chancery_core::decision::{Aside, Unit};
 use chancery_core::delivery::Delivery;
 use chancery_core::line::{Draft, DraftEnvelope, Seq};
 use chancery_core::protocol::Suite;
+use chancery_core::rows::RowKey;
 use chancery_journal::Chain;
 use chancery_store::{Batch, CommitError, StoredUnit};
 
@@ -23,6 +23,8 @@ const SEAL_ALONE: usize = 8;
 
 /// What follows a commit: woken readers, started deliveries, new timers.
 pub(crate) trait AfterCommit: Send {
+    /// Whether it looks at changes of this row; of the others it gets none.
+    fn follows(&self, key: &RowKey) -> bool;
     /// Called with each committed unit, in order, before any answer of its batch leaves.
     fn committed(&mut self, unit: &Unit);
     /// Called with what decisions left aside.
@@ -31,7 +33,7 @@ pub(crate) trait AfterCommit: Send {
     fn repeat(&mut self, seq: Seq, delivery: Delivery);
 }
 
-/// The thread's state.
+/// The end of the log that batches are put behind.
 pub(crate) struct Committer<S: Suite> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) chain: Chain,
@@ -39,15 +41,13 @@ pub(crate) struct Committer<S: Suite> {
 }
 
 impl<S: Suite> Committer<S> {
-    /// Commits batches until there are no more, or one fails.
-    pub(crate) fn run(mut self, batches: &Receiver<DecidedBatch<S>>) {
-        while let Ok(mut batch) = batches.recv() {
-            if self.shared.has_failed() || !self.commit(&mut batch) {
-                // Dropped without an answer: the callers wait until the process ends.
-                return;
-            }
-            self.publish(batch);
+    /// Makes a batch durable and lets its answers go. False when that failed: nothing of it is answered.
+    pub(crate) fn take(&mut self, mut batch: DecidedBatch<S>) -> bool {
+        if self.shared.has_failed() || !self.commit(&mut batch) {
+            return false;
         }
+        self.publish(batch);
+        true
     }
 
     fn commit(&mut self, batch: &mut DecidedBatch<S>) -> bool {
@@ -67,7 +67,9 @@ impl<S: Suite> Committer<S> {
             let mut lines = Vec::with_capacity(of_unit.len());
             self.chain
                 .append_unit(unit.drafts.iter().zip(&of_unit), &mut lines);
-            let rows = unit.rows.clone();
+            let rows = std::mem::take(&mut unit.rows);
+            let followed = rows.iter().filter(|(key, _)| self.after.follows(key));
+            unit.rows = followed.cloned().collect();
             stored.push(StoredUnit {
                 lines,
                 rows,

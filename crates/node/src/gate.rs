@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
 use chancery_core::keys::Keyring;
@@ -14,6 +13,7 @@ use chancery_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::clerks::{Clerks, Threads};
 use crate::clock::{Clock, Entropy};
 use crate::committer::{AfterCommit, Committer};
 use crate::lanes::Lanes;
@@ -67,7 +67,7 @@ impl<S: Suite> Shared<S> {
                 "the node stops: its log or its rows cannot be trusted any more"
             );
         }
-        self.lanes.close();
+        self.lanes.abandon();
         self.failure.notify_waiters();
     }
 
@@ -116,22 +116,8 @@ pub(crate) struct Parts<S: Suite> {
     pub(crate) limits: GateLimits,
 }
 
-/// The gate's threads.
-pub(crate) struct Threads {
-    sequencer: JoinHandle<()>,
-    committer: JoinHandle<()>,
-}
-
-impl Threads {
-    /// Waits for both to end: everything accepted is durable then.
-    pub(crate) fn join(self) {
-        let _ = self.sequencer.join();
-        let _ = self.committer.join();
-    }
-}
-
 impl<S: Suite> Gate<S> {
-    /// Starts the sequencer and the committer.
+    /// Starts the threads that decide and commit.
     pub(crate) fn start(
         parts: Parts<S>,
         soft: Soft,
@@ -162,17 +148,8 @@ impl<S: Suite> Gate<S> {
             chain: Chain::after(shared.store.head()),
             after: after(&gate),
         };
-        // A rendezvous: while one batch is made durable exactly one more is decided.
-        let (batches, to_commit) = std::sync::mpsc::sync_channel(0);
-        let sequencer = Sequencer::new(shared, soft);
-        let threads = Threads {
-            sequencer: std::thread::Builder::new()
-                .name("sequencer".into())
-                .spawn(move || sequencer.run(&batches))?,
-            committer: std::thread::Builder::new()
-                .name("committer".into())
-                .spawn(move || committer.run(&to_commit))?,
-        };
+        let sequencer = Sequencer::new(Arc::clone(&shared), soft);
+        let threads = Clerks::start(shared, sequencer, committer)?;
         Ok((gate, threads))
     }
 

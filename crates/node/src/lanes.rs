@@ -1,6 +1,7 @@
 //! The queue in front of the sequencer: two lanes, urgent inputs first.
 //!
-//! How many inputs may wait is decided before they get here, by the permits of the gate; the queue itself only keeps order.
+//! Whoever takes inputs has the lanes to itself until it lets go of them: so inputs are decided in one order, whichever
+//! thread decides them. How many inputs may wait is decided before they get here, by the permits of the gate; the queue itself only keeps order.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,9 +15,19 @@ pub(crate) struct Lanes<T> {
 struct State<T> {
     urgent: VecDeque<T>,
     normal: VecDeque<T>,
+    /// Whether somebody has taken inputs and not let go yet.
+    is_taken: bool,
     /// Inputs that were taken and will come back.
     parked: usize,
     closed: bool,
+    /// Closed, and what waits is not decided any more.
+    abandoned: bool,
+}
+
+impl<T> State<T> {
+    fn is_empty(&self) -> bool {
+        self.urgent.is_empty() && self.normal.is_empty()
+    }
 }
 
 impl<T> Lanes<T> {
@@ -24,8 +35,10 @@ impl<T> Lanes<T> {
         let state = State {
             urgent: VecDeque::new(),
             normal: VecDeque::new(),
+            is_taken: false,
             parked: 0,
             closed: false,
+            abandoned: false,
         };
         Self {
             state: Mutex::new(state),
@@ -45,8 +58,7 @@ impl<T> Lanes<T> {
             &mut state.normal
         };
         lane.push_back(input);
-        drop(state);
-        self.arrived.notify_one();
+        self.tell(state);
         Ok(())
     }
 
@@ -57,22 +69,23 @@ impl<T> Lanes<T> {
 
     /// Puts an input that was set aside back in front of everything, also while closing.
     pub(crate) fn push_front(&self, input: T) {
-        self.lock().urgent.push_front(input);
-        self.arrived.notify_one();
+        let mut state = self.lock();
+        state.urgent.push_front(input);
+        self.tell(state);
     }
 
     /// An input that was set aside is back, or never comes.
     pub(crate) fn unpark(&self) {
         self.lock().parked -= 1;
-        self.arrived.notify_one();
+        self.arrived.notify_all();
     }
 
-    /// Waits for inputs and moves up to `most` of them to `into`, urgent ones first. False when closed and empty,
-    /// with nothing set aside.
+    /// Waits for inputs and moves up to `most` of them to `into`, urgent ones first. Nobody else gets any until
+    /// [`Lanes::let_go`]. False when closed and empty, with nothing set aside, or when abandoned.
     pub(crate) fn take(&self, into: &mut Vec<T>, most: usize) -> bool {
         let mut state = self.lock();
-        while state.urgent.is_empty() && state.normal.is_empty() {
-            if state.closed && state.parked == 0 {
+        while state.is_taken || state.is_empty() {
+            if state.abandoned || state.closed && state.parked == 0 && state.is_empty() {
                 return false;
             }
             state = self
@@ -80,6 +93,10 @@ impl<T> Lanes<T> {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        if state.abandoned {
+            return false;
+        }
+        state.is_taken = true;
         let urgent = state.urgent.len().min(most);
         into.extend(state.urgent.drain(..urgent));
         let normal = state.normal.len().min(most - urgent);
@@ -87,9 +104,32 @@ impl<T> Lanes<T> {
         true
     }
 
+    /// Lets another take inputs.
+    pub(crate) fn let_go(&self) {
+        let mut state = self.lock();
+        state.is_taken = false;
+        self.tell(state);
+    }
+
+    /// Wakes one that waits, if there is something it could take.
+    fn tell(&self, state: MutexGuard<'_, State<T>>) {
+        let could_take = !state.is_taken && !state.is_empty();
+        drop(state);
+        if could_take {
+            self.arrived.notify_one();
+        }
+    }
+
     /// Takes no further inputs; what waits is still decided.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    /// Takes no further inputs and gives none away any more.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.lock();
+        (state.closed, state.abandoned) = (true, true);
         self.arrived.notify_all();
     }
 
@@ -111,6 +151,7 @@ mod tests {
         let mut taken = Vec::new();
         assert!(lanes.take(&mut taken, 3));
         assert_eq!(taken, ["b", "d", "a"]);
+        lanes.let_go();
         lanes.push_front("e");
         assert!(lanes.take(&mut taken, 3));
         assert_eq!(taken, ["b", "d", "a", "e", "c"]);
@@ -140,8 +181,40 @@ mod tests {
             });
             let mut taken = Vec::new();
             assert!(lanes.take(&mut taken, 8));
+            lanes.let_go();
             assert!(!lanes.take(&mut taken, 8));
             assert_eq!(taken, [7]);
         });
+    }
+
+    #[test]
+    fn nobody_gets_an_input_while_another_decides() {
+        let lanes = Lanes::new();
+        lanes.push(1, false).unwrap();
+        let mut taken = Vec::new();
+        assert!(lanes.take(&mut taken, 8));
+        lanes.push(2, false).unwrap();
+        let decided = std::sync::Mutex::new(vec![1]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut taken = Vec::new();
+                assert!(lanes.take(&mut taken, 8));
+                decided.lock().unwrap().extend(taken);
+            });
+            decided.lock().unwrap().push(0);
+            lanes.let_go();
+        });
+        assert_eq!(*decided.lock().unwrap(), [1, 0, 2]);
+    }
+
+    #[test]
+    fn abandoned_lanes_give_nothing_away() {
+        let lanes = Lanes::new();
+        lanes.push(1, false).unwrap();
+        lanes.abandon();
+        let mut taken = Vec::new();
+        assert!(!lanes.take(&mut taken, 8));
+        assert_eq!(lanes.push(2, false), Err(2));
+        assert!(taken.is_empty());
     }
 }

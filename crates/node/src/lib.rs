@@ -5,6 +5,7 @@
 //! fill has a bound, and at the bound it is told to try again.
 
 mod after;
+mod clerks;
 mod clock;
 mod committer;
 mod gate;

@@ -17,8 +17,9 @@ use chancery_store::{Store, StoreError};
 use tokio::task::JoinHandle;
 
 use crate::after::Follow;
+use crate::clerks::Threads;
 use crate::clock::{Clock, Entropy};
-use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit, Threads};
+use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
 use crate::inboxes::Inboxes;
 use crate::outbox::{Carrier, Outbox};
 use crate::overlay::Overlay;

@@ -218,9 +218,14 @@ impl Outbox {
         tasks.shutdown().await;
     }
 
+    /// Whether a row says who may send.
+    pub(crate) fn follows(&self, key: &RowKey) -> bool {
+        key.is_in("run")
+    }
+
     /// Follows committed run states: what waited for one looks again.
     pub(crate) fn follow(&self, rows: &[RowChange]) {
-        if rows.iter().any(|(key, _)| key.is_in("run")) {
+        if rows.iter().any(|(key, _)| self.follows(key)) {
             self.run_states.notify_waiters();
         }
     }

@@ -1,11 +1,10 @@
-//! The sequencer: one thread that decides every input in order and hands batches on to be committed.
+//! The sequencer: decides every input, in order, and collects them to batches that are committed together.
 //!
 //! It owns the state that decisions are made on and reads no disk: a row that is not in memory parks its input
 //! while the row is fetched. What it decides is not answered here; answers leave after the commit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
 
 use chancery_core::admin;
 use chancery_core::decision::{Aside, Before, Unit};
@@ -25,7 +24,7 @@ use crate::overlay::Overlay;
 use crate::soft::Soft;
 
 /// How many inputs are decided before their batch is handed on.
-const BATCH_INPUTS: usize = 1_024;
+pub(crate) const BATCH_INPUTS: usize = 1_024;
 
 /// How often an input may be parked for rows that it was parked for before: they were evicted again in between.
 /// A store that cannot keep them at all must not keep a decision for ever.
@@ -91,7 +90,7 @@ impl<S: Suite> DecidedBatch<S> {
     }
 }
 
-/// The thread's state.
+/// What decisions are made on.
 pub(crate) struct Sequencer<S: Suite> {
     shared: Arc<Shared<S>>,
     overlay: Overlay,
@@ -101,6 +100,8 @@ pub(crate) struct Sequencer<S: Suite> {
     next_seq: Seq,
     /// The latest decision time.
     time: Option<Time>,
+    /// The number of the last batch.
+    batch: u64,
 }
 
 impl<S: Suite> Sequencer<S> {
@@ -113,27 +114,22 @@ impl<S: Suite> Sequencer<S> {
             settings: shared.settings.load_full(),
             next_seq: head.seq + 1,
             time: head.time,
+            batch: 0,
             shared,
         }
     }
 
-    /// Decides until the lanes are closed and empty, or the committer is gone.
-    pub(crate) fn run(mut self, batches: &SyncSender<DecidedBatch<S>>) {
-        let mut entries = Vec::with_capacity(BATCH_INPUTS);
-        let mut number = 0;
-        while self.shared.lanes.take(&mut entries, BATCH_INPUTS) {
-            number += 1;
-            self.overlay
-                .release(self.shared.committed_batch.load(Ordering::Acquire));
-            self.soft.release();
-            let mut batch = DecidedBatch::new(number);
-            for entry in entries.drain(..) {
-                self.decide(entry, &mut batch);
-            }
-            if batches.send(batch).is_err() {
-                return;
-            }
+    /// Decides inputs in the order they have.
+    pub(crate) fn decide_batch(&mut self, entries: &mut Vec<Entry<S>>) -> DecidedBatch<S> {
+        self.batch += 1;
+        self.overlay
+            .release(self.shared.committed_batch.load(Ordering::Acquire));
+        self.soft.release();
+        let mut batch = DecidedBatch::new(self.batch);
+        for entry in entries.drain(..) {
+            self.decide(entry, &mut batch);
         }
+        batch
     }
 
     fn decide(&mut self, entry: Entry<S>, batch: &mut DecidedBatch<S>) {

@@ -6,6 +6,7 @@ use chancery_agh::settings::{RULES_VERSION as AGH_RULES, Settings as AghSettings
 use chancery_agh::{Agh, rules as agh_rules};
 use chancery_core::admin::{self, Act};
 use chancery_core::decision::{Cx, Stop, Verdict};
+use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
 use chancery_core::line::{Damage, Line, ProtocolName, Seq};
 use chancery_core::protocol::{Failure, Input, Protocol, SignatureCheck, Suite};
@@ -246,10 +247,15 @@ impl Suite for Chancery {
         }
     }
 
-    fn check_and_reread(&self, line: &Line, keys: &Keyring) -> (SignatureCheck, Option<AnyInput>) {
+    fn check_and_reread(
+        &self,
+        line: &Line,
+        envelope: Option<&Value<'_>>,
+        keys: &Keyring,
+    ) -> (SignatureCheck, Option<AnyInput>) {
         match line.protocol {
             ProtocolName::ValueContext => {
-                let (check, input) = self.value_context.check_and_reread(line, keys);
+                let (check, input) = self.value_context.check_and_reread(line, envelope, keys);
                 (check, input.map(AnyInput::ValueContext))
             }
             ProtocolName::Vibe => (self.vibe.check_signature(line, keys), None),

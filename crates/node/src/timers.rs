@@ -61,10 +61,15 @@ impl Timers {
         }
     }
 
+    /// Whether a row is a timer.
+    pub(crate) fn follows(&self, key: &RowKey) -> bool {
+        key.is_in(TIMERS)
+    }
+
     /// Follows committed timer rows.
     pub(crate) fn follow(&self, rows: &[RowChange]) {
         let mut changed = false;
-        for (key, change) in rows.iter().filter(|(key, _)| key.is_in(TIMERS)) {
+        for (key, change) in rows.iter().filter(|(key, _)| self.follows(key)) {
             changed = true;
             let mut waiting = self.lock();
             waiting.remove(key);

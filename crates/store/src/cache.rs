@@ -7,6 +7,9 @@
 //! Every batch of changes has a number, the *change*. A row carries the change that last touched it and is clean
 //! once `written`, the last change that the index holds, has reached it. No pass over rows is needed to unpin them.
 //!
+//! As long as a shard of an index that was empty at the start has dropped no row, it holds all there are: what it does
+//! not have is absent, and nobody has to ask the index. That is every first contact of a young node.
+//!
 //! **Why a load cannot bring back an old row.** A load reads the index without a lock on the cache, so a newer
 //! value could be committed, written and evicted meanwhile, and the old one put in its place. Therefore a loader
 //! notes `written` first, reads, and puts the value in only if the row is still absent and `written` has not
@@ -44,6 +47,8 @@ pub struct Cache {
 
 #[derive(Default)]
 struct Shard {
+    /// Whether every row of this shard is here, none in the index alone.
+    is_whole: bool,
     table: HashTable<usize>,
     entries: Vec<Option<Entry>>,
     free: Vec<usize>,
@@ -70,10 +75,17 @@ fn cost(key: &RowKey, value: Option<&Bytes>) -> usize {
 }
 
 impl Cache {
-    /// An empty cache of about `limit_bytes`, at least [`LEAST_CACHE_BYTES`].
-    pub fn new(limit_bytes: usize) -> Self {
+    /// An empty cache of about `limit_bytes`, at least [`LEAST_CACHE_BYTES`]. `is_whole` says that the index is empty
+    /// as well.
+    pub fn new(limit_bytes: usize, is_whole: bool) -> Self {
+        let shard = |_| {
+            RwLock::new(Shard {
+                is_whole,
+                ..Shard::default()
+            })
+        };
         Self {
-            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            shards: (0..SHARDS).map(shard).collect(),
             hasher: DefaultHashBuilder::default(),
             shard_limit_bytes: limit_bytes.max(LEAST_CACHE_BYTES) / SHARDS,
             bytes: AtomicUsize::new(0),
@@ -93,12 +105,13 @@ impl Cache {
                 entry.was_read.store(true, Ordering::Relaxed);
                 entry.value.clone().map_or(Lookup::Absent, Lookup::Found)
             }
+            None if shard.is_whole => Lookup::Absent,
             None => Lookup::NotLoaded,
         }
     }
 
     /// Puts committed changes in; they stay until `change` is written.
-    pub fn apply(&self, rows: &[RowChange], change: u64) {
+    pub fn apply<'r>(&self, rows: impl IntoIterator<Item = &'r RowChange>, change: u64) {
         let written = self.written();
         for (key, value) in rows {
             let hash = self.hasher.hash_one(key);
@@ -271,6 +284,7 @@ impl Shard {
             return;
         };
         self.bytes -= entry.cost();
+        self.is_whole &= entry.value.is_none();
         if let Ok(found) = self.table.find_entry(entry.hash, |of| *of == slot) {
             found.remove();
         }
@@ -349,7 +363,7 @@ mod tests {
         for seed in 0..300 {
             let mut chance = Chance::new(seed);
             let mut world = World {
-                cache: Cache::new(0),
+                cache: Cache::new(0, seed % 2 == 0),
                 committed: BTreeMap::new(),
                 index: BTreeMap::new(),
                 change: 0,

@@ -8,26 +8,47 @@ use crate::contract::StoredUnit;
 /// The changes of one batch, unit by unit.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    pub rows: Vec<Vec<RowChange>>,
-    pub remembered: Vec<Remember>,
+    units: Vec<StoredUnit>,
+    len: usize,
 }
 
 impl Changes {
-    /// The changes of units whose lines are written.
-    pub(crate) fn of(units: Vec<StoredUnit>) -> Self {
-        let mut changes = Self {
-            rows: Vec::with_capacity(units.len()),
-            remembered: Vec::new(),
-        };
-        for unit in units {
-            changes.rows.push(unit.rows);
-            changes.remembered.extend(unit.remembered);
+    /// The changes of units whose lines are written; the lines themselves are let go.
+    pub(crate) fn of(mut units: Vec<StoredUnit>) -> Self {
+        let mut len = 0;
+        for unit in &mut units {
+            unit.lines = Vec::new();
+            len += unit.rows.len() + unit.remembered.len();
         }
-        changes
+        Self { units, len }
+    }
+
+    /// Changes of rows that are on no line.
+    pub(crate) fn of_rows(rows: Vec<RowChange>) -> Self {
+        Self::of(vec![StoredUnit {
+            lines: Vec::new(),
+            rows,
+            remembered: Vec::new(),
+        }])
+    }
+
+    /// The rows, in order.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &RowChange> {
+        self.units.iter().flat_map(|unit| &unit.rows)
+    }
+
+    /// What windows remember.
+    pub(crate) fn remembered(&self) -> impl Iterator<Item = &Remember> {
+        self.units.iter().flat_map(|unit| &unit.remembered)
+    }
+
+    /// The units, given away.
+    pub(crate) fn into_units(self) -> Vec<StoredUnit> {
+        self.units
     }
 
     /// How many records and rows it holds.
     pub(crate) fn len(&self) -> usize {
-        self.rows.iter().map(Vec::len).sum::<usize>() + self.remembered.len()
+        self.len
     }
 }

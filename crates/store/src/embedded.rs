@@ -90,7 +90,7 @@ impl Embedded {
         };
         let behind = Arc::new(Behind {
             pending: Pending::new(index.mark),
-            cache: Cache::new(options.row_cache_bytes),
+            cache: Cache::new(options.row_cache_bytes, index.has_no_rows),
             seq: AtomicU64::new(index.mark.head.seq),
             gate: Mutex::new(()),
         });
@@ -217,9 +217,7 @@ impl Shared {
         let base = self.head().seq;
         commits.change += 1;
         let changes = Arc::new(Changes::of(units));
-        for rows in &changes.rows {
-            self.behind.cache.apply(rows, commits.change);
-        }
+        self.behind.cache.apply(changes.rows(), commits.change);
         self.remember(commits, &changes, mark.head);
         commits
             .history
@@ -232,14 +230,11 @@ impl Shared {
 
     fn remember(&self, commits: &mut Commits, changes: &Changes, head: Head) {
         let minute = head.time.map(|time| time.unix_seconds().div_euclid(60));
-        if changes.remembered.is_empty() && minute <= commits.forgotten_minute {
+        if changes.remembered().next().is_none() && minute <= commits.forgotten_minute {
             return;
         }
         let mut windows = self.windows.write().unwrap_or_else(PoisonError::into_inner);
-        changes
-            .remembered
-            .iter()
-            .for_each(|record| windows.remember(record));
+        windows.remember_all(changes.remembered());
         if minute > commits.forgotten_minute {
             commits.forgotten_minute = minute;
             head.time
@@ -389,18 +384,12 @@ impl Store for Embedded {
 
     fn forget(&self, keys: &[RowKey]) -> Result<(), StoreError> {
         self.shared.ensure_open()?;
-        let rows: Vec<RowChange> = keys.iter().map(|key| (key.clone(), None)).collect();
+        let changes = Changes::of_rows(keys.iter().map(|key| (key.clone(), None)).collect());
+        let behind = &self.shared.behind;
         let mut commits = self.shared.lock_commits();
         commits.change += 1;
-        self.shared.behind.cache.apply(&rows, commits.change);
-        let changes = Changes {
-            rows: vec![rows],
-            remembered: Vec::new(),
-        };
-        self.shared
-            .behind
-            .pending
-            .push(Arc::new(changes), commits.change, None);
+        behind.cache.apply(changes.rows(), commits.change);
+        behind.pending.push(Arc::new(changes), commits.change, None);
         Ok(())
     }
 

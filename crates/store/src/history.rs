@@ -78,8 +78,8 @@ impl History {
         let mut rows = Vec::new();
         let mut remembered = Vec::new();
         for past in self.batches.range(start..) {
-            rows.extend(past.changes.rows.iter().flatten().cloned());
-            remembered.extend_from_slice(&past.changes.remembered);
+            rows.extend(past.changes.rows().cloned());
+            remembered.extend(past.changes.remembered());
         }
         self.handles.insert(handle, end);
         self.trim();

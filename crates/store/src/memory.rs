@@ -117,10 +117,7 @@ impl State {
     }
 
     fn remember(&mut self, changes: &Changes) {
-        changes
-            .remembered
-            .iter()
-            .for_each(|record| self.windows.remember(record));
+        self.windows.remember_all(changes.remembered());
         let minute = self
             .head
             .time
@@ -219,11 +216,7 @@ impl Store for Memory {
         );
         state.head = batch.head;
         let changes = Arc::new(Changes::of(batch.units));
-        changes
-            .rows
-            .iter()
-            .flatten()
-            .for_each(|change| state.change(change));
+        changes.rows().for_each(|change| state.change(change));
         state.remember(&changes);
         state
             .history

@@ -68,7 +68,7 @@ impl Ops {
             let sql = format!("SELECT key, value FROM ops WHERE key >= ?1 AND {to} ORDER BY key");
             let mut statement = writer.connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params![prefix.as_bytes(), end], |row| {
-                let key = RowKey::from_stored(row.get::<_, Vec<u8>>(0)?.into());
+                let key = RowKey::from_stored(row.get_ref(0)?.as_blob()?);
                 Ok((key, Bytes::from(row.get::<_, Vec<u8>>(1)?)))
             })?;
             rows.collect()

@@ -18,8 +18,9 @@ use chancery_journal::Head;
 
 use crate::changes::Changes;
 
-/// So many changed rows are worth a transaction at once.
-const WORTH_WRITING_ROWS: usize = 4_096;
+/// So many changes are worth a transaction at once: most of a busy node's rows are changed again and again, and only
+/// the last change within a transaction is written.
+const WORTH_WRITING_ROWS: usize = 16_384;
 /// Otherwise changes wait at most this long.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
@@ -331,12 +332,14 @@ impl Sorted {
     fn take(&mut self, batch: FreshBatch) {
         match Arc::try_unwrap(batch.changes) {
             Ok(changes) => {
-                self.rows.extend(changes.rows.into_iter().flatten());
-                self.remembered.extend(changes.remembered);
+                for unit in changes.into_units() {
+                    self.rows.extend(unit.rows);
+                    self.remembered.extend(unit.remembered);
+                }
             }
             Err(shared) => {
-                self.rows.extend(shared.rows.iter().flatten().cloned());
-                self.remembered.extend_from_slice(&shared.remembered);
+                self.rows.extend(shared.rows().cloned());
+                self.remembered.extend(shared.remembered());
             }
         }
         self.change = batch.change;
@@ -402,10 +405,7 @@ mod tests {
                         let value = (!chance.one_in(3)).then(|| Bytes::from(change.to_string()));
                         let rows = vec![(key(chance.below(15)), value)];
                         committed.extend(rows.clone());
-                        let changes = Changes {
-                            rows: vec![rows],
-                            remembered: Vec::new(),
-                        };
+                        let changes = Changes::of_rows(rows);
                         pending.push(Arc::new(changes), change, None);
                     }
                     3 if job.is_none() && change > published => job = Some(pending.take_job()),

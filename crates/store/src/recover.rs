@@ -3,6 +3,7 @@
 //! Guarantees: rows and windows reach the store together with the line they are the state after, so that an index
 //! written meanwhile is whole. Refuses to go on when the rules of this build do not give the lines on record.
 
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use crate::pending::RowMap;
 use crate::rows::StoreRows;
 
 /// How many lines are read at a time.
-const READ_LINES: usize = 1_024;
+const READ_LINES: usize = 256;
 /// How many changed rows are held back at most before they are given to the store.
 const HELD_ROWS: usize = 4_096;
 
@@ -56,10 +57,26 @@ pub enum RecoverError {
 }
 
 /// Decides the tail again and gives its changes to the store. Nothing is written to the log.
+///
+/// Another thread reads the lines ahead: their form and their chain are half of the work.
 pub fn recover<S: Suite + Clone>(
     suite: &S,
     store: &Embedded,
     tail: &Tail,
+) -> Result<Recovered, RecoverError> {
+    std::thread::scope(|scope| {
+        // A rendezvous: one chunk is read while the one before it is decided.
+        let (chunks, to_decide) = sync_channel(0);
+        let head = store.head();
+        scope.spawn(move || read_ahead(store, head, tail, &chunks));
+        decide_again(suite, store, &to_decide)
+    })
+}
+
+fn decide_again<S: Suite + Clone>(
+    suite: &S,
+    store: &Embedded,
+    chunks: &Receiver<Chunk>,
 ) -> Result<Recovered, RecoverError> {
     let held = Mutex::new(Held::default());
     let backing = Above { store, held: &held };
@@ -71,17 +88,8 @@ pub fn recover<S: Suite + Clone>(
         lines: 0,
         units: 0,
     };
-    let mut chain = (store.head().seq, store.head().hash);
-    while chain.0 < tail.to {
-        let wanted = usize::try_from(tail.to - chain.0)
-            .unwrap_or(READ_LINES)
-            .min(READ_LINES);
-        let lines = store.lines(chain.0 + 1, wanted)?;
-        if lines.is_empty() {
-            return Err(StoreError(format!("line {} is missing", chain.0 + 1)).into());
-        }
-        for canonical in lines {
-            let recorded = chained(canonical, &mut chain)?;
+    for Chunk { lines, fault } in chunks {
+        for recorded in lines {
             let more = recorded.line.more;
             let too_long = |error: chancery_journal::UnitTooLong| StoreError(error.to_string());
             let Some(unit) = units.push(recorded, more).map_err(too_long)? else {
@@ -99,9 +107,51 @@ pub fn recover<S: Suite + Clone>(
             };
             lock(&held).give(store, fold.head(), HELD_ROWS)?;
         }
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
     }
     lock(&held).give(store, fold.head(), 0)?;
     Ok(done)
+}
+
+/// Lines in order, and why there are no more.
+#[derive(Default)]
+struct Chunk {
+    lines: Vec<Recorded>,
+    fault: Option<RecoverError>,
+}
+
+/// Reads the tail to its end, to the first fault, or until nobody takes it any more.
+fn read_ahead(store: &Embedded, head: Head, tail: &Tail, chunks: &SyncSender<Chunk>) {
+    let mut chain = (head.seq, head.hash);
+    while chain.0 < tail.to {
+        let mut chunk = Chunk::default();
+        chunk.fault = read_chunk(store, tail, &mut chain, &mut chunk.lines).err();
+        let is_last = chunk.fault.is_some();
+        if chunks.send(chunk).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn read_chunk(
+    store: &Embedded,
+    tail: &Tail,
+    chain: &mut (Seq, Sha256Digest),
+    chunk: &mut Vec<Recorded>,
+) -> Result<(), RecoverError> {
+    let wanted = usize::try_from(tail.to - chain.0)
+        .unwrap_or(READ_LINES)
+        .min(READ_LINES);
+    let lines = store.lines(chain.0 + 1, wanted)?;
+    if lines.is_empty() {
+        return Err(StoreError(format!("line {} is missing", chain.0 + 1)).into());
+    }
+    for canonical in lines {
+        chunk.push(chained(canonical, chain)?);
+    }
+    Ok(())
 }
 
 /// A line that goes on with the chain. Closed segments are checked by their ends only when a log is opened.

@@ -35,7 +35,7 @@ impl Message {
         let raw = (!canonical.verbatim()).then(|| raw.clone());
         Ok(Self {
             envelope,
-            canonical: canonical.into_bytes().into(),
+            canonical: canonical.into_bytes(),
             raw,
             verified: None,
         })

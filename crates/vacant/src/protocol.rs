@@ -131,10 +131,15 @@ impl Protocol for Vacant {
     }
 
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
-        self.check_and_reread(line, keys).0
+        self.check_and_reread(line, None, keys).0
     }
 
-    fn check_and_reread(&self, line: &Line, _: &Keyring) -> (SignatureCheck, Option<Input<Self>>) {
+    fn check_and_reread(
+        &self,
+        line: &Line,
+        _: Option<&Value<'_>>,
+        _: &Keyring,
+    ) -> (SignatureCheck, Option<Input<Self>>) {
         let message = match recorded(line) {
             Ok(message) => message,
             Err(damage) => return (SignatureCheck::Invalid(damage.reason), None),

@@ -8,10 +8,10 @@ use crate::code::{Code, Fault};
 use crate::members::{closed, object, required, required_text, text};
 use crate::message_id::MessageId;
 pub use crate::payload::{ContextShare, Payload};
-use crate::signature::{SignatureText, SignedForms};
+use crate::signature::{MEMBER, SignatureText, SignedForms};
 use bytes::Bytes;
-use chancery_core::canonical::{Canonical, Dialect, canonical_cutting};
-use chancery_core::json::{FaultKind, Place, ReadRules, Value, read};
+use chancery_core::canonical::{Canonical, Dialect, canonical_cutting, plain_cutting};
+use chancery_core::json::{self, FaultKind, Place, ReadRules, Value};
 use chancery_core::time::{Time, parse_value_context};
 use serde::{Deserialize, Serialize};
 
@@ -178,8 +178,8 @@ impl Message {
     }
 
     /// The envelope with its signature, in the form a journal line holds (CH-JRN-3).
-    pub fn journal_bytes(&self) -> &[u8] {
-        self.journal.bytes()
+    pub fn journal_bytes(&self) -> &Bytes {
+        self.journal.shared()
     }
 
     /// The received text, when reading the journal's form back would not give the received values and
@@ -216,12 +216,12 @@ pub fn decode(received: Bytes, max_bytes: usize) -> Result<Message, Undecodable>
 
 /// Reads one message as far as `accept` goes.
 pub fn decode_accepting(received: Bytes, accept: Accept<'_>) -> Result<Message, Undecodable> {
-    let value = read_json(&received, accept.max_bytes).map_err(|fault| Undecodable {
+    let (value, plain) = read_noting(&received, accept.max_bytes).map_err(|fault| Undecodable {
         message_id: None,
         fault,
     })?;
     match read_envelope(&value, accept) {
-        Ok(parts) => Ok(parts.into_message(&value, received.clone())),
+        Ok(parts) => Ok(parts.into_message(&value, plain, received.clone())),
         Err(fault) => Err(Undecodable {
             message_id: readable_id(&value),
             fault,
@@ -229,13 +229,30 @@ pub fn decode_accepting(received: Bytes, accept: Accept<'_>) -> Result<Message, 
     }
 }
 
+/// What [`decode_accepting`] makes of plain text whose tree is at hand; none where it would refuse it.
+pub(crate) fn decode_plain(value: &Value<'_>, text: &Bytes, accept: Accept<'_>) -> Option<Message> {
+    if !read_rules(accept.max_bytes).admit(value, text.len()) {
+        return None;
+    }
+    let parts = read_envelope(value, accept).ok()?;
+    Some(parts.into_message(value, true, text.clone()))
+}
+
 /// Reads JSON as this protocol allows it (VX-ENV-6, VX-ENV-7).
 pub fn read_json(text: &[u8], max_bytes: usize) -> Result<Value<'_>, Fault> {
-    let rules = ReadRules {
+    read_noting(text, max_bytes).map(|(value, _)| value)
+}
+
+fn read_rules(max_bytes: usize) -> ReadRules {
+    ReadRules {
         max_bytes: max_bytes.min(MAX_MAX_BYTES),
         ..ReadRules::VALUE_CONTEXT
-    };
-    read(text, &rules).map_err(|fault| match fault.kind {
+    }
+}
+
+/// The same, and whether the text is plain ([`json::read_noting`]).
+fn read_noting(text: &[u8], max_bytes: usize) -> Result<(Value<'_>, bool), Fault> {
+    json::read_noting(text, &read_rules(max_bytes)).map_err(|fault| match fault.kind {
         FaultKind::TooLarge => Fault::new(Code::PayloadTooLarge, "envelope is larger than allowed"),
         kind => Fault::new(Code::MalformedJson, kind.to_string()),
     })
@@ -257,8 +274,12 @@ struct Parts {
 }
 
 impl Parts {
-    fn into_message(self, value: &Value<'_>, received: Bytes) -> Message {
-        let journal = canonical_cutting(value, "signature", Dialect::Vibe);
+    fn into_message(self, value: &Value<'_>, plain: bool, received: Bytes) -> Message {
+        let journal = if plain {
+            plain_cutting(value, MEMBER, received.clone())
+        } else {
+            canonical_cutting(value, MEMBER, Dialect::Vibe)
+        };
         Message {
             version: self.version,
             message_id: self.message_id,

@@ -14,7 +14,7 @@ use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::code::Fault;
-use crate::message::{Accept, MAX_MAX_BYTES, Message, decode_accepting, read_json};
+use crate::message::{Accept, MAX_MAX_BYTES, Message, decode_accepting, decode_plain, read_json};
 use crate::message_id::MessageId;
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
@@ -152,15 +152,23 @@ impl Protocol for ValueContext {
     }
 
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
-        self.check_and_reread(line, keys).0
+        self.check_and_reread(line, None, keys).0
     }
 
     fn check_and_reread(
         &self,
         line: &Line,
+        envelope: Option<&Value<'_>>,
         keys: &Keyring,
     ) -> (SignatureCheck, Option<Input<Self>>) {
-        let message = match decode_accepting(line.received().clone(), Accept::RECORDED) {
+        let read = envelope
+            .filter(|_| line.raw.is_none())
+            .and_then(|envelope| decode_plain(envelope, &line.envelope, Accept::RECORDED));
+        let decoded = match read {
+            Some(message) => Ok(message),
+            None => decode_accepting(line.received().clone(), Accept::RECORDED),
+        };
+        let message = match decoded {
             Ok(message) => message,
             Err(fault) => return (SignatureCheck::Invalid(fault.to_string()), None),
         };

@@ -14,7 +14,9 @@ mod write;
 
 pub use number::write_f64;
 pub use string::{write_string, write_string_html_safe};
-pub use write::{Canonical, canonical_cutting, to_bytes, write, write_without_member};
+pub use write::{
+    Canonical, canonical_cutting, plain_cutting, plain_len, to_bytes, write, write_without_member,
+};
 
 /// A canonical form. All three write strings alike and no white space; they differ in the order of names
 /// beyond the Basic Multilingual Plane and in the form of numbers.

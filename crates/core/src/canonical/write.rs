@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use super::number::{write_number, write_number_comparing};
 use super::{Dialect, order, write_string};
 use crate::json::{Number, Object, Value};
@@ -35,7 +37,7 @@ pub fn write_without_member(value: &Value<'_>, name: &str, dialect: Dialect, out
 /// The canonical bytes of a value, from which those without one member of the outermost object can be cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canonical {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     agree: bool,
     verbatim: bool,
     cut: Option<Range<usize>>,
@@ -50,8 +52,14 @@ impl Canonical {
 
     /// The same, given away.
     #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Bytes {
         self.bytes
+    }
+
+    /// The same, to be kept: copies share them.
+    #[must_use]
+    pub const fn shared(&self) -> &Bytes {
+        &self.bytes
     }
 
     /// The canonical bytes without the named member; all of them when there is none.
@@ -100,10 +108,57 @@ pub fn canonical_cutting(value: &Value<'_>, name: &str, dialect: Dialect) -> Can
     let cut = walk.document(value, name);
     let (agree, verbatim) = (walk.agree, walk.verbatim);
     Canonical {
-        bytes,
+        bytes: bytes.into(),
         agree,
         verbatim,
         cut,
+    }
+}
+
+/// What [`canonical_cutting`] gives for a value that was read from plain text ([`read_noting`](crate::json::read_noting)):
+/// the text is its canonical form already, in every dialect, so nothing is written.
+#[must_use]
+pub fn plain_cutting(value: &Value<'_>, name: &str, text: Bytes) -> Canonical {
+    let cut = value.as_object().and_then(|object| plain_cut(object, name));
+    Canonical {
+        bytes: text,
+        agree: true,
+        verbatim: true,
+        cut,
+    }
+}
+
+/// Where a member stands in an object's plain text, with the comma that goes with it.
+fn plain_cut(object: &Object<'_>, name: &str) -> Option<Range<usize>> {
+    let place = object.iter().position(|(member, _)| member == name)?;
+    let mut ends = object.iter().map(plain_member_len).scan(0, |end, len| {
+        // One byte before each member: the brace or a comma.
+        *end += 1 + len;
+        Some(*end)
+    });
+    let start = place.checked_sub(1).and_then(|before| ends.nth(before));
+    let end = ends.next()?;
+    Some(match start {
+        Some(start) => start..end,
+        None => 1..end + usize::from(object.len() > 1),
+    })
+}
+
+fn plain_member_len((name, value): Member<'_, '_>) -> usize {
+    name.len() + 3 + plain_len(value)
+}
+
+/// How many bytes the plain text is that a value was read from ([`read_noting`](crate::json::read_noting)).
+#[must_use]
+pub fn plain_len(value: &Value<'_>) -> usize {
+    let listed = |count: usize, sum: usize| sum + 2 + count.saturating_sub(1);
+    match value {
+        Value::Null | Value::Bool(true) => 4,
+        Value::Bool(false) => 5,
+        Value::Number(number) => number.token().len(),
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => listed(items.len(), items.iter().map(plain_len).sum()),
+        Value::Object(object) => listed(object.len(), object.iter().map(plain_member_len).sum()),
     }
 }
 

@@ -19,7 +19,7 @@ mod value;
 pub use fault::{Fault, FaultKind};
 pub use number::Number;
 pub use path::{Path, Place, Step};
-pub use read::read;
+pub use read::{read, read_noting};
 pub use rules::{DuplicateNames, Integers, MAX_DEPTH, Overflow, ReadRules};
 pub(crate) use text::plain_run;
 pub use value::{Object, Value};

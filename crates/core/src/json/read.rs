@@ -18,6 +18,7 @@ const SCANNED_MEMBERS: usize = 16;
 /// Room that most texts need, taken at once.
 const FEW_OPEN: usize = 4;
 const FEW_MEMBERS: usize = 16;
+const FEW_ITEMS: usize = 8;
 
 /// A token without exponent needs more than 308 digits to be beyond a double.
 const FINITE_TOKEN_BYTES: usize = 308;
@@ -27,6 +28,16 @@ const FINITE_TOKEN_BYTES: usize = 308;
 /// # Errors
 /// The first fault of the text, with its place.
 pub fn read<'a>(text: &'a [u8], rules: &ReadRules) -> Result<Value<'a>, Fault> {
+    read_noting(text, rules).map(|(value, _)| value)
+}
+
+/// Reads one JSON text under the given rules, and says whether the text is plain: surely in the form that every
+/// canonical dialect gives its value. There is no white space, names are ASCII and sorted, nothing is escaped, numbers
+/// are integers of at most 2^53 − 1. A text that is not plain may be canonical too: writing it out tells.
+///
+/// # Errors
+/// The first fault of the text, with its place.
+pub fn read_noting<'a>(text: &'a [u8], rules: &ReadRules) -> Result<(Value<'a>, bool), Fault> {
     let text = check_encoding(text, rules).map_err(|(kind, offset)| Fault {
         kind,
         path: Path::root(),
@@ -41,8 +52,10 @@ pub fn read<'a>(text: &'a [u8], rules: &ReadRules) -> Result<Value<'a>, Fault> {
         open: Vec::with_capacity(FEW_OPEN),
         items: Vec::new(),
         members: Vec::with_capacity(FEW_MEMBERS),
+        plain: true,
     };
-    reader.document()
+    let value = reader.document()?;
+    Ok((value, reader.plain))
 }
 
 fn check_encoding<'a>(text: &'a [u8], rules: &ReadRules) -> Result<&'a str, At> {
@@ -69,6 +82,8 @@ struct Reader<'a, 'r> {
     items: Vec<Value<'a>>,
     /// The members so far of all open objects.
     members: Vec<Member<'a>>,
+    /// Whether the text so far is plain.
+    plain: bool,
 }
 
 enum Open<'a> {
@@ -138,6 +153,7 @@ impl<'a> Reader<'a, '_> {
             return Ok(Some(Value::Array(Vec::new())));
         }
         let start = self.items.len();
+        self.items.reserve(FEW_ITEMS);
         self.open.push(Open::Array { start });
         Ok(None)
     }
@@ -234,6 +250,13 @@ impl<'a> Reader<'a, '_> {
         let Some(Open::Object(object)) = self.open.last_mut() else {
             unreachable!("an object is open");
         };
+        let is_next = self.members.last().is_some_and(|(last, _)| *last < name);
+        if self.plain && is_next {
+            // So far all names of this object are sorted, so this one is new.
+            object.name = name;
+            return Ok(());
+        }
+        self.plain = false;
         object.expect(name, &self.members);
         if object.replaces.is_some() && self.rules.duplicate_names == DuplicateNames::Refuse {
             return Err(self.fault((FaultKind::DuplicateName, name_at)));
@@ -247,6 +270,7 @@ impl<'a> Reader<'a, '_> {
             return Err(self.unexpected());
         }
         let name = self.string()?;
+        self.plain &= name.is_ascii();
         self.skip_space();
         if self.peek() != Some(b':') {
             return Err(self.unexpected());
@@ -258,6 +282,7 @@ impl<'a> Reader<'a, '_> {
     fn string(&mut self) -> Result<Cow<'a, str>, At> {
         let (string, end) = read_string(self.text, self.at + 1)?;
         self.at = end;
+        self.plain &= matches!(string, Cow::Borrowed(_));
         Ok(string)
     }
 
@@ -275,26 +300,11 @@ impl<'a> Reader<'a, '_> {
             return Err((FaultKind::InvalidNumber, start));
         }
         let token = &self.text[start..self.at];
-        match self.refusal_of(token) {
+        self.plain &= is_safe(token) && token != "-0";
+        match refusal_of(token, self.rules) {
             Some(kind) => Err((kind, start)),
             None => Ok(Number::from_checked(token)),
         }
-    }
-
-    fn refusal_of(&self, token: &str) -> Option<FaultKind> {
-        if is_safe(token) {
-            return None;
-        }
-        let integer = is_integer(token);
-        let overflow_matters = match self.rules.overflow {
-            Overflow::Refuse => true,
-            Overflow::RefuseFloats => !integer,
-            Overflow::Keep => false,
-        };
-        if overflow_matters && overflows(token) {
-            return Some(FaultKind::NumberOverflow);
-        }
-        (integer && self.rules.integers == Integers::Safe).then_some(FaultKind::IntegerOutOfRange)
     }
 
     fn word(&mut self, word: &[u8], value: Value<'a>) -> Result<Value<'a>, Fault> {
@@ -318,6 +328,7 @@ impl<'a> Reader<'a, '_> {
     fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
+            self.plain = false;
         }
     }
 
@@ -390,6 +401,23 @@ impl<'a> OpenObject<'a> {
         };
         self.name = name;
     }
+}
+
+/// Why the rules do not take this number.
+pub(super) fn refusal_of(token: &str, rules: &ReadRules) -> Option<FaultKind> {
+    if is_safe(token) {
+        return None;
+    }
+    let integer = is_integer(token);
+    let overflow_matters = match rules.overflow {
+        Overflow::Refuse => true,
+        Overflow::RefuseFloats => !integer,
+        Overflow::Keep => false,
+    };
+    if overflow_matters && overflows(token) {
+        return Some(FaultKind::NumberOverflow);
+    }
+    (integer && rules.integers == Integers::Safe).then_some(FaultKind::IntegerOutOfRange)
 }
 
 fn overflows(token: &str) -> bool {

@@ -1,5 +1,8 @@
 //! What a protocol's reader accepts beyond the grammar.
 
+use super::Value;
+use super::read::refusal_of;
+
 /// No rules allow deeper nesting than this, whatever they say. Values are dropped, compared and written
 /// by recursion, and this depth fits a small thread's stack.
 pub const MAX_DEPTH: usize = 1024;
@@ -49,6 +52,27 @@ pub struct ReadRules {
 }
 
 impl ReadRules {
+    /// Whether a text of `bytes` bytes that was read under other rules, none of whose names is repeated, would have
+    /// been read under these as well.
+    #[must_use]
+    pub fn admit(&self, value: &Value<'_>, bytes: usize) -> bool {
+        bytes <= self.max_bytes && self.admit_below(value, self.max_depth.min(MAX_DEPTH))
+    }
+
+    fn admit_below(&self, value: &Value<'_>, levels: usize) -> bool {
+        match value {
+            Value::Null | Value::Bool(_) | Value::String(_) => true,
+            Value::Number(number) => refusal_of(number.token(), self).is_none(),
+            Value::Array(items) => {
+                levels > 0 && items.iter().all(|item| self.admit_below(item, levels - 1))
+            }
+            Value::Object(members) => {
+                let mut values = members.iter().map(|(_, value)| value);
+                levels > 0 && values.all(|value| self.admit_below(value, levels - 1))
+            }
+        }
+    }
+
     /// value-context: VX-ENV-6, VX-ENV-7.
     pub const VALUE_CONTEXT: Self = Self {
         max_bytes: 65_536,

@@ -27,6 +27,7 @@ mod keys_p256;
 mod keys_secret_text;
 mod keys_vectors;
 mod keys_wycheproof;
+mod plain_text;
 mod time_arithmetic;
 mod time_grammars;
 mod time_vacant;

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use chancery_core::canonical::{Dialect, write, write_string};
+use chancery_core::canonical::{Dialect, plain_len, write, write_string};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::json::{
     self, DuplicateNames, Fault, Integers, MAX_DEPTH, Object, Overflow, ReadRules, Value,
 };
-use chancery_core::line::{Line, Origin, ProtocolName, Seq};
+use chancery_core::line::{Line, Origin, ProtocolName, Seq, Text};
 use chancery_core::time::{Time, parse_audit};
 
 use super::member;
@@ -74,23 +74,36 @@ pub fn parse(line: &Bytes) -> Result<Line, LineFault> {
 /// # Errors
 /// What is wrong with the line, and where.
 pub fn read(text: &Bytes) -> Result<Reading, LineFault> {
-    let tree = json::read(text, &LINE).map_err(LineFault::Json)?;
+    read_with(text, |_, _| ()).map(|(reading, ())| reading)
+}
+
+/// Reads a line in any form; `look` is shown the line, and the tree of its envelope when the text was plain.
+pub(crate) fn read_with<T>(
+    text: &Bytes,
+    look: impl FnOnce(&Line, Option<&Value<'_>>) -> T,
+) -> Result<(Reading, T), LineFault> {
+    let (tree, plain) = json::read_noting(text, &LINE).map_err(LineFault::Json)?;
     let parts = Parts::of(&tree)?;
-    let mut written = Vec::with_capacity(text.len());
-    let envelope = parts.write(&mut written);
-    let mut line = parts.into_line()?;
-    let differs_at = first_difference(text, &written);
-    let canonical = if differs_at.is_none() {
-        text.clone()
+    let (canonical, envelope, differs_at) = if plain {
+        (text.clone(), parts.plain_envelope(), None)
     } else {
-        Bytes::from(written)
+        parts.written(text)
     };
-    line.envelope = canonical.slice(envelope);
-    Ok(Reading {
+    let tree = plain.then_some(parts.envelope);
+    let mut meta = Meta::default();
+    if plain {
+        meta.take_plain(parts.meta_members, text, envelope.end)?;
+    } else {
+        meta.take_all(parts.meta_members)?;
+    }
+    let line = parts.into_line(meta, canonical.slice(envelope))?;
+    let seen = look(&line, tree);
+    let reading = Reading {
         line,
         canonical,
         differs_at,
-    })
+    };
+    Ok((reading, seen))
 }
 
 fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
@@ -133,6 +146,22 @@ impl<'t, 'a> Parts<'t, 'a> {
         })
     }
 
+    /// The canonical line, where the envelope stands in it, and where the text that was read differs from it.
+    fn written(&self, text: &Bytes) -> (Bytes, Range<usize>, Option<usize>) {
+        let mut written = Vec::with_capacity(text.len());
+        let envelope = self.write(&mut written);
+        match first_difference(text, &written) {
+            None => (text.clone(), envelope, None),
+            differs_at => (written.into(), envelope, differs_at),
+        }
+    }
+
+    /// Where the envelope stands in a plain line: it is the first member.
+    fn plain_envelope(&self) -> Range<usize> {
+        let start = b"{\"envelope\":".len();
+        start..start + plain_len(self.envelope)
+    }
+
     /// Writes the canonical line; says where the envelope stands in it.
     fn write(&self, out: &mut Vec<u8>) -> Range<usize> {
         out.extend_from_slice(b"{\"envelope\":");
@@ -153,13 +182,7 @@ impl<'t, 'a> Parts<'t, 'a> {
         start..end
     }
 
-    /// The line, its envelope still to be put in.
-    fn into_line(self) -> Result<Line, LineFault> {
-        let mut meta = Meta::default();
-        for (name, value) in self.meta_members.iter() {
-            meta.take(name, value)?;
-        }
-        meta.rest.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    fn into_line(self, meta: Meta, envelope: Bytes) -> Result<Line, LineFault> {
         let missing = |name: &str| fault(&["meta.", name].concat(), "a member that every line has");
         Ok(Line {
             seq: meta.seq.ok_or_else(|| missing(member::SEQ))?,
@@ -168,7 +191,7 @@ impl<'t, 'a> Parts<'t, 'a> {
             eval_ts: meta.eval_ts.ok_or_else(|| missing(member::EVAL_TS))?,
             more: meta.more,
             prev: meta.prev.ok_or_else(|| missing(member::PREV))?,
-            envelope: Bytes::new(),
+            envelope,
             raw: self.raw.map(|raw| Bytes::copy_from_slice(raw.as_bytes())),
             signature: self.signature.map(str::to_owned),
             meta: meta.rest,
@@ -184,11 +207,48 @@ struct Meta {
     eval_ts: Option<Option<Time>>,
     more: bool,
     prev: Option<Sha256Digest>,
-    rest: Vec<(String, String)>,
+    rest: Vec<(Text, Text)>,
 }
 
 impl Meta {
-    fn take(&mut self, name: &str, value: &Value<'_>) -> Result<(), LineFault> {
+    /// Takes the members of a line that had to be written out.
+    fn take_all(&mut self, members: &Object<'_>) -> Result<(), LineFault> {
+        for (name, value) in members.iter() {
+            if !self.take(name, value)? {
+                let json = canonical_text(value);
+                self.rest.push((name.to_owned().into(), json.into()));
+            }
+        }
+        self.rest.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(())
+    }
+
+    /// Takes the members of a plain line, whose envelope ends at `end`: further ones are pieces of its text.
+    fn take_plain(
+        &mut self,
+        members: &Object<'_>,
+        line: &Bytes,
+        end: usize,
+    ) -> Result<(), LineFault> {
+        let mut at = end + b",\"meta\":{".len();
+        self.rest.reserve(members.len().saturating_sub(MEMBERS));
+        for (name, value) in members.iter() {
+            let name_at = at + 1;
+            let json_at = name_at + name.len() + b"\":".len();
+            at = json_at + plain_len(value) + 1;
+            if !self.take(name, value)? {
+                let piece = |range: Range<usize>| {
+                    Text::new(line.slice(range)).expect("a string of a text stands between quotes")
+                };
+                let own = (piece(name_at..name_at + name.len()), piece(json_at..at - 1));
+                self.rest.push(own);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a member that every line has; false for any other.
+    fn take(&mut self, name: &str, value: &Value<'_>) -> Result<bool, LineFault> {
         let word = value.as_str();
         match name {
             member::SEQ => {
@@ -229,11 +289,14 @@ impl Meta {
                 self.prev =
                     Some(digest.ok_or_else(|| fault("meta.prev", "a SHA-256 in lower case hex"))?);
             }
-            other => self.rest.push((other.to_owned(), canonical_text(value))),
+            _ => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 }
+
+/// How many of its members most lines have in fields of their own.
+const MEMBERS: usize = 5;
 
 fn canonical_text(value: &Value<'_>) -> String {
     let mut text = Vec::with_capacity(32);

@@ -46,6 +46,7 @@ pub(crate) struct Opened {
     pub mark: Mark,
     pub closed: Vec<(Seq, u64)>,
     pub windows: Windows,
+    pub has_no_rows: bool,
 }
 
 impl Mark {
@@ -100,6 +101,8 @@ fn open_file(
     let mark = read_mark(&connection)?;
     let closed = read_segments(&connection)?;
     let windows = read_windows(&connection, names)?;
+    let sql = "SELECT NOT EXISTS (SELECT 1 FROM rows)";
+    let has_no_rows = connection.query_row(sql, [], |row| row.get(0))?;
     let readers = Readers::new(path.to_owned());
     let last_closed = closed.last().map_or(0, |(first, _)| *first);
     let writer = IndexWriter::new(connection, last_closed);
@@ -109,6 +112,7 @@ fn open_file(
         mark,
         closed,
         windows,
+        has_no_rows,
     }))
 }
 

@@ -79,10 +79,7 @@ impl Readers {
                 }
                 match changed.next_if(|(changed, _)| changed.as_bytes() == key) {
                     Some(change) => take(&mut merged, change),
-                    None => merged.push((
-                        RowKey::from_stored(Bytes::copy_from_slice(key)),
-                        blob(row, 1)?,
-                    )),
+                    None => merged.push((RowKey::from_stored(key), blob(row, 1)?)),
                 }
             }
             while merged.len() < limit

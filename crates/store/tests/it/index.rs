@@ -3,7 +3,7 @@
 use std::fs;
 
 use bytes::Bytes;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Lookup, RowKey};
 use chancery_store::{Embedded, Options, Store};
 
 use crate::support::*;
@@ -29,6 +29,34 @@ fn the_index_catches_up_without_being_asked() {
         .query_row("SELECT count(*) FROM rows", [], |row| row.get(0))
         .unwrap();
     assert_eq!(rows, 10_001);
+}
+
+#[test]
+fn a_young_store_knows_without_its_index_which_rows_never_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path());
+    options.row_cache_bytes = chancery_store::LEAST_CACHE_BYTES;
+    let store = open(&options);
+    commit_rows(&store, vec![put("a", "1"), put("b", "2"), gone("b")]);
+    assert_eq!(store.peek(&key("a")), Lookup::Found("1".into()));
+    assert_eq!(store.peek(&key("b")), Lookup::Absent);
+    assert_eq!(store.peek(&key("never")), Lookup::Absent);
+    // More than the cache holds: what had to make room is in the index alone, and nothing is taken for absent.
+    let names: Vec<_> = (0..400).map(|n| format!("row {n}")).collect();
+    for name in &names {
+        commit_rows(&store, vec![put(name, &"x".repeat(20_000))]);
+        store.flush_index().unwrap();
+    }
+    let peeks: Vec<_> = names.iter().map(|name| store.peek(&key(name))).collect();
+    assert!(peeks.contains(&Lookup::NotLoaded));
+    assert!(!peeks.contains(&Lookup::Absent));
+    store.close().unwrap();
+    drop(store);
+    // An older store asks its index.
+    let store = open(&options);
+    assert_eq!(store.peek(&key("never")), Lookup::NotLoaded);
+    assert_eq!(store.load(&[key("never")]).unwrap(), [None]);
+    assert_eq!(store.peek(&key("never")), Lookup::Absent);
 }
 
 #[test]

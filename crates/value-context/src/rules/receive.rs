@@ -1,6 +1,5 @@
 //! A message from outside, or from another agent of this process.
 
-use bytes::Bytes;
 use chancery_core::admin::key_key;
 use chancery_core::decision::{Cx, Event, Stop, Verdict};
 use chancery_core::json::Place;
@@ -53,7 +52,7 @@ fn decide(
     check_receiving(sender, &message.recipient, payload, cx)?;
     check_suspension(sender, payload, &listeners, cx)?;
     ask_for_room(sender, payload, &listeners, cx)?;
-    let envelope = Bytes::copy_from_slice(message.journal_bytes());
+    let envelope = message.journal_bytes();
     let told = Told {
         id: message.message_id,
         tag: content_tag(message.signed.jcs()),
@@ -62,7 +61,7 @@ fn decide(
         recipient: &message.recipient,
         timestamp: &message.timestamp,
         payload,
-        envelope: &envelope,
+        envelope,
         greeting: authentic.door == Door::WebSocket { greeting: true },
     };
     let mut meta = meta(authentic);

@@ -252,7 +252,7 @@ fn tell_machine(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
             let mut told = describe(&unit[*at]);
             let meta = unit[*at].meta.iter().map(|(name, text)| {
                 (
-                    name.clone(),
+                    name.to_string(),
                     serde_json::from_str(text).unwrap_or(Value::Null),
                 )
             });

@@ -1,0 +1,239 @@
+//! The gate's two threads: while one makes a batch durable the other decides the next.
+//!
+//! Whoever decides a batch also commits it, unless the other is still committing; then it is left for that one. So an
+//! envelope that comes to an idle node wakes one thread and not two in a row, and under load each thread keeps its
+//! work and nobody waits to be woken. Batches are committed in the order in which they were decided.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use chancery_core::protocol::Suite;
+
+use crate::committer::Committer;
+use crate::gate::Shared;
+use crate::sequencer::{BATCH_INPUTS, DecidedBatch, Sequencer};
+
+/// What the two threads share.
+pub(crate) struct Clerks<S: Suite> {
+    shared: Arc<Shared<S>>,
+    sequencer: Mutex<Sequencer<S>>,
+    committer: Mutex<Committer<S>>,
+    desk: Desk<DecidedBatch<S>>,
+}
+
+/// The running threads.
+pub(crate) struct Threads([JoinHandle<()>; 2]);
+
+impl Threads {
+    /// Waits for both to end: everything accepted is durable then.
+    pub(crate) fn join(self) {
+        for thread in self.0 {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<S: Suite> Clerks<S> {
+    /// Starts both threads.
+    pub(crate) fn start(
+        shared: Arc<Shared<S>>,
+        sequencer: Sequencer<S>,
+        committer: Committer<S>,
+    ) -> std::io::Result<Threads> {
+        let clerks = Arc::new(Self {
+            shared,
+            sequencer: Mutex::new(sequencer),
+            committer: Mutex::new(committer),
+            desk: Desk::default(),
+        });
+        let spawn = |name: &str| {
+            let clerk = Clerk(Arc::clone(&clerks));
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || clerk.work())
+        };
+        let first = spawn("clerk 1")?;
+        match spawn("clerk 2") {
+            Ok(second) => Ok(Threads([first, second])),
+            Err(error) => {
+                clerks.shared.lanes.close();
+                Err(error)
+            }
+        }
+    }
+
+    /// Commits a batch, and what was left meanwhile. False when the node cannot go on.
+    fn commit_all(&self, first: DecidedBatch<S>) -> bool {
+        let mut committer = lock(&self.committer);
+        let mut batch = Some(first);
+        while let Some(decided) = batch {
+            // Dropped without an answer when it fails: the callers wait until the process ends.
+            if !committer.take(decided) {
+                self.desk.end();
+                return false;
+            }
+            batch = self.desk.next();
+        }
+        true
+    }
+}
+
+/// One of the two threads. A panic in it ends the node: what was decided may be lost, and nobody would answer.
+struct Clerk<S: Suite>(Arc<Clerks<S>>);
+
+impl<S: Suite> Clerk<S> {
+    /// Works until the lanes are closed and empty, or the node fails.
+    fn work(&self) {
+        let clerks = &*self.0;
+        let lanes = &clerks.shared.lanes;
+        let mut entries = Vec::with_capacity(BATCH_INPUTS);
+        while lanes.take(&mut entries, BATCH_INPUTS) {
+            let batch = lock(&clerks.sequencer).decide_batch(&mut entries);
+            // The other one decides only after this batch has its place.
+            let offered = clerks.desk.offer(batch);
+            lanes.let_go();
+            let goes_on = match offered {
+                Offered::Left => true,
+                Offered::Yours(batch) => clerks.commit_all(batch),
+                Offered::Ended => false,
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+}
+
+impl<S: Suite> Drop for Clerk<S> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.shared.fail("a thread of the gate panicked");
+            self.0.desk.end();
+        }
+    }
+}
+
+/// A thread that panicked has failed the node: nothing reads what it left behind.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a batch is left for the thread that commits.
+struct Desk<T> {
+    state: Mutex<State<T>>,
+    moved: Condvar,
+}
+
+struct State<T> {
+    /// Whether a thread commits: it takes what is left here.
+    is_attended: bool,
+    left: Option<T>,
+    has_ended: bool,
+}
+
+impl<T> Default for Desk<T> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                is_attended: false,
+                left: None,
+                has_ended: false,
+            }),
+            moved: Condvar::new(),
+        }
+    }
+}
+
+/// What became of a batch that was offered.
+enum Offered<T> {
+    /// Nobody commits: whoever offered it does, until [`Desk::next`] has nothing.
+    Yours(T),
+    /// The other thread has taken it.
+    Left,
+    /// There are no more commits.
+    Ended,
+}
+
+impl<T> Desk<T> {
+    /// Offers the next batch. Returns when it has somebody who commits it: exactly one batch is decided while another
+    /// is made durable.
+    fn offer(&self, batch: T) -> Offered<T> {
+        let mut state = lock(&self.state);
+        if !state.is_attended {
+            state.is_attended = true;
+            return Offered::Yours(batch);
+        }
+        state.left = Some(batch);
+        while state.left.is_some() && !state.has_ended {
+            state = self
+                .moved
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.has_ended {
+            return Offered::Ended;
+        }
+        Offered::Left
+    }
+
+    /// The batch that was left meanwhile; with none the thread that commits is free.
+    fn next(&self) -> Option<T> {
+        let mut state = lock(&self.state);
+        let left = state.left.take();
+        state.is_attended = left.is_some();
+        drop(state);
+        self.moved.notify_one();
+        left
+    }
+
+    /// Nothing more is committed.
+    fn end(&self) {
+        let mut state = lock(&self.state);
+        state.has_ended = true;
+        drop(state);
+        self.moved.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Offers a batch from another thread; returns when it lies on the desk.
+    fn left<'s, T: Send + 's>(
+        desk: &'s Desk<T>,
+        batch: T,
+        scope: &'s std::thread::Scope<'s, '_>,
+    ) -> std::thread::ScopedJoinHandle<'s, Offered<T>> {
+        let offering = scope.spawn(move || desk.offer(batch));
+        while lock(&desk.state).left.is_none() {
+            std::thread::yield_now();
+        }
+        offering
+    }
+
+    #[test]
+    fn a_batch_is_left_for_the_thread_that_commits_and_otherwise_stays_with_its_own() {
+        let desk = Desk::default();
+        assert!(matches!(desk.offer(1), Offered::Yours(1)));
+        std::thread::scope(|scope| {
+            let offering = left(&desk, 2, scope);
+            assert_eq!(desk.next(), Some(2));
+            assert!(matches!(offering.join().unwrap(), Offered::Left));
+        });
+        assert_eq!(desk.next(), None);
+        assert!(matches!(desk.offer(3), Offered::Yours(3)));
+    }
+
+    #[test]
+    fn whoever_waits_at_the_desk_is_told_when_nothing_more_is_committed() {
+        let desk = Desk::default();
+        assert!(matches!(desk.offer(1), Offered::Yours(1)));
+        std::thread::scope(|scope| {
+            let offering = left(&desk, 2, scope);
+            desk.end();
+            assert!(matches!(offering.join().unwrap(), Offered::Ended));
+        });
+        assert!(matches!(desk.offer(3), Offered::Ended));
+    }
+}
