@@ -168,6 +168,8 @@ impl Sender {
             state: KeyState::Active,
             valid_from: None,
             valid_until: None,
+            source: chancery_core::keys::KeySource::Operator,
+            removed: false,
         }
     }
 }

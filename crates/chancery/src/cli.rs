@@ -15,6 +15,7 @@ use crate::commands::init::InitArgs;
 use crate::commands::key::KeyCommand;
 use crate::commands::log::LogCommand;
 use crate::commands::man::ManArgs;
+use crate::commands::schema::SchemaArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::token::TokenCommand;
@@ -88,6 +89,9 @@ pub(crate) enum Command {
     /// Canonical JSON bytes of a file
     #[command(after_help = "Example:\n  chancery canon --dialect rfc8785 message.json | sha256sum")]
     Canon(CanonArgs),
+    /// The JSON Schema of a protocol's messages
+    #[command(after_help = "Example:\n  chancery schema value-context > message.schema.json")]
+    Schema(SchemaArgs),
     /// Run test vectors against this build
     #[command(
         after_help = "Example:\n  chancery conform --vectors vectors --only canonicalization,uuid7"
@@ -116,7 +120,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Log", &["log"]),
     (
         "Tools",
-        &["canon", "conform", "bench", "completions", "man"],
+        &["canon", "schema", "conform", "bench", "completions", "man"],
     ),
 ];
 

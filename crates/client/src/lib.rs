@@ -1,5 +1,28 @@
-//! What a Rust agent links to talk to a node.
+//! What a Rust agent links: to talk to a node, or to be one.
 //!
-//! Not built yet. It will guarantee that what it signs is what the node verifies, and that a repeated send has one
-//! effect. It will refuse to send a secret over an open line, or to retry without bound. The README of this crate says
-//! more.
+//! An [`Agent`] speaks Value-Context messaging through a node. The node is somewhere else and is spoken to over its HTTP
+//! doors ([`Remote`]), or it runs inside this process with a door of its own ([`Embedded`]); the agent is the same.
+//!
+//! Guarantees: what it sends is on the node's record when the call returns; a send has one effect, also when its answer
+//! was lost and it is made again; the inbox is read in journal order and an entry is shown again until it is
+//! acknowledged; a refusal arrives as a type; a suspended agent is told so before it does or says anything.
+//!
+//! Refuses: to send a token to another machine without TLS, to retry what the node refused, to retry without bound, to
+//! follow a redirect, and to write a token or a key into an error.
+
+mod agent;
+mod embedded;
+mod error;
+mod incoming;
+mod remote;
+mod way;
+
+pub use agent::{Agent, Asked, Escalated, Operation, Outcome, State};
+pub use embedded::{Embedded, Place};
+pub use error::{Error, Refused};
+pub use incoming::{Incoming, Verdict};
+pub use remote::Remote;
+
+pub use chancery_core::admin::RunState;
+pub use chancery_value_context::message_id::MessageId;
+pub use chancery_value_context::payload::{Mode, Payload, Severity};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::canonical::{self, Dialect};
 use crate::decision::{Cx, Stop};
 use crate::json;
-use crate::keys::{KeyRecord, Keyring, KeyringError};
+use crate::keys::{KeyRecord, KeyState, Keyring, KeyringError};
 use crate::line::{Draft, DraftEnvelope, Line, MetaValue, Origin, ProtocolName, Seq};
 use crate::protocol::Failure;
 use crate::refusal::Refusal;
@@ -188,11 +188,29 @@ pub fn keyring(rows: &dyn Rows) -> Result<Keyring, RowsDamaged> {
     keyring_of(rows.scan(&RowKey::text(KEYS, &[]))?)
 }
 
-/// Puts a key in, or changes the one of that owner and id.
+/// Puts a key in, changes the one of that owner and id, or takes it out.
 pub fn set_key(keyring: &mut Keyring, record: KeyRecord) -> Result<(), KeyringError> {
-    match keyring.get(&record.owner, &record.id) {
-        Some(_) => keyring.update(record),
-        None => keyring.insert(record),
+    let known = keyring.get(&record.owner, &record.id);
+    match (known.map(|known| known.state), record.removed) {
+        (None, true) => Err(KeyringError::UnknownId),
+        (Some(state @ (KeyState::Compromised | KeyState::Revoked)), true) => {
+            Err(KeyringError::Withdrawn(state))
+        }
+        (Some(_), true) => {
+            keyring.remove(&record.owner, &record.id);
+            Ok(())
+        }
+        (Some(_), false) => keyring.update(record),
+        (None, false) => keyring.insert(record),
+    }
+}
+
+/// Takes the key of a row out.
+pub fn drop_key(keyring: &mut Keyring, key: &RowKey) {
+    let mut parts = key.parts();
+    let mut last = || parts.pop().and_then(|part| String::from_utf8(part).ok());
+    if let (Some(id), Some(owner)) = (last(), last()) {
+        keyring.remove(&owner, &id);
     }
 }
 
@@ -291,7 +309,12 @@ fn decide_key(record: &KeyRecord, cx: &mut Cx<'_>) -> Result<(), Stop> {
         refusal.message = error.to_string().into();
         refusal
     })?;
-    cx.put(key_key(&record.owner, &record.id), record);
+    let key = key_key(&record.owner, &record.id);
+    if record.removed {
+        cx.remove(key);
+    } else {
+        cx.put(key, record);
+    }
     Ok(())
 }
 

@@ -260,6 +260,12 @@ impl<'a> Cx<'a> {
         self.now
     }
 
+    /// Whether rows that only a running node needs are kept: inboxes, timers, answers that may be asked for again.
+    /// Replay keeps none of them.
+    pub fn keeps_agenda(&self) -> bool {
+        self.keeps_agenda
+    }
+
     /// The number that the next line of this unit will get.
     pub fn next_seq(&self) -> Seq {
         self.seq + self.drafts.len() as u64

@@ -63,7 +63,7 @@ impl<S: Suite> InForce<S> {
         for (key, change) in below(changes, &self.key_rows.clone()) {
             match change {
                 Some(bytes) => self.set_key(key, bytes)?,
-                None => self.keyring = admin::keyring(rows)?,
+                None => admin::drop_key(&mut self.keyring, key),
             }
         }
         Ok(())

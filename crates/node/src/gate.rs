@@ -8,7 +8,7 @@ use chancery_core::keys::Keyring;
 use chancery_core::protocol::Suite;
 use chancery_core::rows::{Lookup, RowKey};
 use chancery_core::time::Time;
-use chancery_journal::Chain;
+use chancery_journal::{Chain, InForce};
 use chancery_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
@@ -111,8 +111,7 @@ pub(crate) struct Parts<S: Suite> {
     pub(crate) vault: Arc<Vault>,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
-    pub(crate) settings: S::Settings,
-    pub(crate) keyring: Keyring,
+    pub(crate) in_force: InForce<S>,
     pub(crate) limits: GateLimits,
 }
 
@@ -129,8 +128,8 @@ impl<S: Suite> Gate<S> {
             vault: parts.vault,
             clock: parts.clock,
             entropy: parts.entropy,
-            settings: ArcSwap::from_pointee(parts.settings),
-            keyring: ArcSwap::from_pointee(parts.keyring),
+            settings: ArcSwap::from_pointee(parts.in_force.settings().clone()),
+            keyring: ArcSwap::from_pointee(parts.in_force.keyring().clone()),
             lanes: Lanes::new(),
             committed_batch: AtomicU64::new(0),
             runtime: Handle::current(),
@@ -148,7 +147,7 @@ impl<S: Suite> Gate<S> {
             chain: Chain::after(shared.store.head()),
             after: after(&gate),
         };
-        let sequencer = Sequencer::new(Arc::clone(&shared), soft);
+        let sequencer = Sequencer::new(Arc::clone(&shared), parts.in_force, soft);
         let threads = Clerks::start(shared, sequencer, committer)?;
         Ok((gate, threads))
     }

@@ -5,6 +5,7 @@
 //! fill has a bound, and at the bound it is told to try again.
 
 mod after;
+mod allowance;
 mod clerks;
 mod clock;
 mod committer;
@@ -20,9 +21,11 @@ mod reconcile;
 mod sequencer;
 mod sidelogs;
 mod soft;
+mod spawned;
 pub mod suite;
 mod timers;
 mod tokens;
+mod value_context;
 mod vault;
 
 pub use clock::{Clock, Entropy};

@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use chancery_agh::settings::Settings as AghSettings;
 use chancery_agh::soft::Soft as AghSoft;
-use chancery_core::admin;
-use chancery_core::keys::Keyring;
+use chancery_core::decision::Event;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::{RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::timer::TIMERS;
+use chancery_journal::InForce;
 use chancery_store::{Store, StoreError};
 use tokio::task::JoinHandle;
 
 use crate::after::Follow;
+use crate::allowance::Allowance;
 use crate::clerks::Threads;
 use crate::clock::{Clock, Entropy};
 use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
@@ -31,6 +32,9 @@ use crate::vault::Vault;
 
 /// How far the machine's clock may be behind the journal's time at start (CH-JRN-14).
 const CLOCK_BEHIND_AT_MOST: Duration = Duration::from_secs(60);
+
+/// Failed signatures that are explained in a second, for all senders together: each may cost a few dozen verifications.
+const HINTS_PER_S: u32 = 16;
 
 /// What a node is started with.
 pub struct Options<S: Suite> {
@@ -88,6 +92,7 @@ pub struct Node<S: Suite> {
     soft_limits: SoftLimits,
     agh: SharedAgh,
     started: Time,
+    hints: Allowance,
     running: std::sync::Mutex<Option<Running>>,
 }
 
@@ -105,7 +110,8 @@ impl<S: Suite> Node<S> {
         let outbox = Arc::new(Outbox::new(Arc::clone(&options.store), options.carrier));
         let timers = Arc::new(Timers::new(options.clock.clone()));
         let side_logs = Arc::new(options.side_logs);
-        let (settings, keyring) = rules_on_record(&*options.suite, &options.store)?;
+        let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
+        let in_force = InForce::of_rows(&*options.suite, rows)?;
         let soft_limits = options.soft_limits;
         let agh = SharedAgh::new(AghSoft::new(&AghSettings::default()).into());
         let soft = Soft::new(
@@ -120,8 +126,7 @@ impl<S: Suite> Node<S> {
             vault: options.vault,
             clock: options.clock,
             entropy: options.entropy,
-            settings,
-            keyring,
+            in_force,
             limits: options.gate_limits,
         };
         let (gate, threads) = Gate::start(parts, soft, |gate| {
@@ -161,6 +166,7 @@ impl<S: Suite> Node<S> {
             soft_limits,
             agh,
             started,
+            hints: Allowance::new(HINTS_PER_S),
             running,
         })
     }
@@ -188,6 +194,11 @@ impl<S: Suite> Node<S> {
     /// When the node started, on its own clock.
     pub fn started(&self) -> Time {
         self.started
+    }
+
+    /// How often a failed signature is still explained.
+    pub(crate) const fn hints(&self) -> &Allowance {
+        &self.hints
     }
 
     /// Deliveries that are not settled.
@@ -220,6 +231,11 @@ impl<S: Suite> Node<S> {
     pub fn note_rejection(&self, protocol: ProtocolName, refusal: &Refusal) {
         self.side_logs
             .rejected(protocol, self.gate.clock().now(), refusal);
+    }
+
+    /// Notes something worth telling that no decision told.
+    pub fn note_event(&self, event: &Event) {
+        self.side_logs.event(event);
     }
 
     /// Stops: takes nothing more, decides what waits, makes it durable and closes the store.
@@ -273,13 +289,4 @@ fn check_clock(clock: &Clock, journal: Option<Time>) -> Result<(), StartError> {
         return Err(StartError::ClockBehind { now, journal });
     }
     Ok(())
-}
-
-/// Settings and keys as the log left them.
-fn rules_on_record<S: Suite>(
-    suite: &S,
-    store: &Arc<dyn Store>,
-) -> Result<(S::Settings, Keyring), RowsDamaged> {
-    let rows: &dyn Rows = &Overlay::new(Arc::clone(store));
-    Ok((suite.settings(rows)?, admin::keyring(rows)?))
 }

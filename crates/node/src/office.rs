@@ -1,10 +1,11 @@
 //! The node as doors see it: one method a thing that a caller can ask for.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chancery_agh::Agh;
 use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
+use chancery_core::decision::Event;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::protocol::{Caller, Door, Input, Protocol};
@@ -12,13 +13,10 @@ use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use chancery_store::StoreError;
-use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
-use chancery_value_context::outgoing::Outgoing;
-use chancery_value_context::{Answer, ValueContext, rules};
+use chancery_value_context::{Answer, ValueContext, signature_help};
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
 use crate::node::Node;
 use crate::sequencer::Decided;
@@ -44,9 +42,20 @@ pub struct Sent {
 impl Office {
     /// A value-context envelope from outside.
     pub async fn receive_value_context(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
-        let result = self.receive(raw, door).await;
+        let mut result = self.receive(raw.clone(), door).await;
+        if let Err(refusal) = &mut result {
+            self.help_with_signature(refusal, &raw);
+        }
         self.note(ProtocolName::ValueContext, &result);
         result
+    }
+
+    /// Says in what other dialect or encoding a signature would verify, as long as that is asked seldom.
+    fn help_with_signature(&self, refusal: &mut Refusal, raw: &[u8]) {
+        if signature_help::applies(refusal) && self.hints().take(Instant::now()) {
+            let now = self.gate().clock().now();
+            signature_help::add(refusal, raw, &self.gate().keyring(), now);
+        }
     }
 
     async fn receive(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
@@ -97,11 +106,8 @@ impl Office {
         let settings = self.gate().settings();
         let permit = self.gate().permit();
         let settings = &settings.value_context;
-        let mut outgoing =
-            Outgoing::decode(body, settings.max_bytes, &settings.disabled_types, false)
-                .map_err(|undecodable| undecodable.fault.into_refusal("schema"))?;
+        let outgoing = self.asked_to_send(body, settings)?;
         let sender = outgoing.sender.as_str().to_owned();
-        outgoing.signed = self.gate().vault().holds(&sender);
         let input = Input::Outgoing {
             agent: sender,
             answers: None,
@@ -166,76 +172,6 @@ impl Office {
                 record.insert("signs".to_owned(), true.into());
             }
         }
-    }
-
-    /// What the node holds about a hosted value-context agent; none when it is not hosted here.
-    pub fn value_context_state(
-        &self,
-        agent: &str,
-    ) -> Result<Option<serde_json::Value>, StoreError> {
-        let Some(record): Option<AgentRecord> =
-            self.row(&agent_key(ProtocolName::ValueContext, agent))?
-        else {
-            return Ok(None);
-        };
-        let participant = record.agent.as_deref().unwrap_or(agent);
-        let mut open = self.open_escalations(participant, agent)?;
-        let mut children = serde_json::Map::new();
-        for child in &record.children {
-            let view: Option<rules::ChildView> = self.row(&rules::child_key(agent, child))?;
-            let view = view.unwrap_or_default();
-            let state = rules::stricter(view.state, self.run_state(child)?);
-            children.insert(child.clone(), json!(state));
-            open.extend(view.open.iter().map(|open| open.stamp.id.to_string()));
-        }
-        let context: Option<String> = self.row(&rules::own_context_key(agent))?;
-        let rows = self.scan(&rules::constraints_prefix(agent))?;
-        let constraints: Vec<_> = rules::effective(&record, &rows)
-            .map_err(|damage| StoreError(damage.to_string()))?
-            .iter()
-            .map(|(kind, effective)| json!({"type": kind, "value": effective.to_json()}))
-            .collect();
-        Ok(Some(json!({
-            "run_state": self.run_state(participant)?,
-            "children": children,
-            "constraints": constraints,
-            "context": context.or(record.context),
-            "open_escalations": open,
-            "announcements": self.announcements(agent)?,
-        })))
-    }
-
-    /// The escalations of an agent that hold it or wait for their acknowledgement.
-    fn open_escalations(&self, participant: &str, agent: &str) -> Result<Vec<String>, StoreError> {
-        let rows = self.scan(&rules::open_prefix(participant, agent))?;
-        let ids = rows
-            .iter()
-            .filter_map(|(key, _)| String::from_utf8(key.parts().pop()?).ok());
-        Ok(ids.collect())
-    }
-
-    /// The constitutions that others announced to an agent.
-    fn announcements(&self, agent: &str) -> Result<Vec<serde_json::Value>, StoreError> {
-        let mut announcements = Vec::new();
-        for (key, bytes) in self.scan(&rules::announcements_prefix(agent))? {
-            let sender = String::from_utf8(key.parts().pop().unwrap_or_default())
-                .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
-            let announced: Vec<rules::Announcement> = serde_json::from_slice(&bytes)
-                .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
-            announcements.extend(announced.iter().map(|one| {
-                json!({
-                    "sender": sender,
-                    "constitution_ref": one.constitution_ref,
-                    "manifest_hash": one.manifest_hash,
-                    "scope": one.scope,
-                })
-            }));
-        }
-        Ok(announcements)
-    }
-
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
-        self.gate().store().scan(prefix, None, usize::MAX)
     }
 
     /// The run state of a participant on record.
@@ -309,7 +245,16 @@ impl Office {
         match result {
             Ok(_) => metrics::counter!("chancery_answered_total", "protocol" => protocol.as_str())
                 .increment(1),
-            Err(refusal) => self.note_rejection(protocol, refusal),
+            Err(refusal) => {
+                if refusal.code == Code::KeyNotValid.as_str() {
+                    self.note_event(&Event {
+                        name: "key_alert",
+                        protocol,
+                        message_id: refusal.message_id.clone(),
+                    });
+                }
+                self.note_rejection(protocol, refusal);
+            }
         }
     }
 }
@@ -331,7 +276,8 @@ fn overloaded(message_id: &str) -> Refusal {
     }
 }
 
-fn internal() -> Refusal {
+/// A fault of the node itself.
+pub(crate) fn internal() -> Refusal {
     Fault::new(Code::Internal, "the node could not answer").into_refusal("")
 }
 

@@ -1,5 +1,7 @@
 //! What the doors ask of AGH: envelopes in, envelopes of hosted peers out, who is where.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use chancery_agh::answer::{Answer, Outcome, Verdict};
 use chancery_agh::fault::{ErrorName, Fault, Stage};
@@ -10,7 +12,7 @@ use chancery_agh::revision::Revision;
 use chancery_agh::rules::{StoredInteraction, interactions_prefix};
 use chancery_agh::settings::Settings;
 use chancery_agh::soft::Standing;
-use chancery_core::admin::agent_key;
+use chancery_core::admin::{Act, agent_key};
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::{Caller, Door, Input, Protocol};
 use chancery_core::refusal::Refusal;
@@ -19,6 +21,7 @@ use chancery_store::StoreError;
 use serde_json::{Value, json};
 
 use crate::office::Office;
+use crate::reconcile::ReconcileError;
 use crate::sequencer::Decided;
 use crate::soft::lock;
 use crate::suite::{AnyAnswer, AnyInput};
@@ -199,6 +202,31 @@ impl Office {
             }));
         }
         Ok(listed)
+    }
+
+    /// Writes the AGH peers of the configuration that differ from the record, in sorted order. Gives their number.
+    pub async fn reconcile_peers(&self, peers: &[PeerRecord]) -> Result<usize, ReconcileError> {
+        let mut written = 0;
+        let sorted: BTreeMap<String, &PeerRecord> =
+            peers.iter().map(|peer| (peer.address(), peer)).collect();
+        for (id, record) in sorted {
+            self.forget_remote(record);
+            let on_record: Option<PeerRecord> = self.row(&agent_key(ProtocolName::Agh, &id))?;
+            if on_record.as_ref() == Some(record) {
+                continue;
+            }
+            let record =
+                serde_json::to_value(record).map_err(|error| StoreError(error.to_string()))?;
+            let act = Act::Agent {
+                protocol: ProtocolName::Agh,
+                id: id.clone(),
+                record: Some(record),
+                run_state: None,
+            };
+            self.record(act, || format!("peer {id}")).await?;
+            written += 1;
+        }
+        Ok(written)
     }
 
     /// Goes by these settings from here on, as far as memory is concerned.

@@ -1,19 +1,25 @@
 //! Files are only sources: at start and on reload their difference to the record becomes lines (CH-JRN-1).
+//!
+//! What came from a file carries that on its record, so that it leaves when it is in the file no more; what an operator
+//! put on record stays. A file that the record does not allow changes nothing.
 
 use std::collections::BTreeMap;
 
 use chancery_agh::Agh;
-use chancery_agh::peer::PeerRecord;
-use chancery_core::admin::{Act, Config, agent_key, config_key, digests_key, key_key};
-use chancery_core::keys::KeyRecord;
+use chancery_core::admin::{
+    self, Act, Config, KEYS, agent_key, agents_prefix, config_key, digests_key, key_key,
+};
+use chancery_core::keys::{KeyRecord, KeySource, KeyState};
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Protocol;
 use chancery_core::refusal::Refusal;
+use chancery_core::rows::RowKey;
 use chancery_store::StoreError;
 use chancery_value_context::ValueContext;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::world::World;
 use chancery_vibe::Vibe;
+use serde::de::DeserializeOwned;
 
 use crate::office::Office;
 use crate::suite::AllSettings;
@@ -64,6 +70,7 @@ impl Office {
             same &= on_record.as_ref() == Some(value);
         }
         self.limit_agh(&settings.agh);
+        self.reconcile_signing().await?;
         if same {
             return Ok(false);
         }
@@ -73,35 +80,90 @@ impl Office {
         Ok(true)
     }
 
-    /// Writes the AGH peers of the configuration that differ from the record, in sorted order. Gives their number.
-    pub async fn reconcile_peers(&self, peers: &[PeerRecord]) -> Result<usize, ReconcileError> {
-        let mut written = 0;
-        let sorted: BTreeMap<String, &PeerRecord> =
-            peers.iter().map(|peer| (peer.address(), peer)).collect();
-        for (id, record) in sorted {
-            self.forget_remote(record);
-            let on_record: Option<PeerRecord> = self.row(&agent_key(ProtocolName::Agh, &id))?;
-            if on_record.as_ref() == Some(record) {
-                continue;
+    /// Brings the record in line with the keys that this node holds: rules sign in an agent's name only where the node
+    /// can.
+    async fn reconcile_signing(&self) -> Result<(), ReconcileError> {
+        let prefix = agents_prefix(ProtocolName::ValueContext);
+        for (key, bytes) in self.gate().store().scan(&prefix, None, usize::MAX)? {
+            let damaged = |error: String| StoreError(format!("{key:?}: {error}"));
+            let record: AgentRecord =
+                serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+            let id = String::from_utf8(key.parts().pop().unwrap_or_default())
+                .map_err(|error| damaged(error.to_string()))?;
+            if record.signs != self.gate().vault().holds(&id) {
+                let record =
+                    serde_json::to_value(&record).map_err(|error| damaged(error.to_string()))?;
+                let act = Act::Agent {
+                    protocol: ProtocolName::ValueContext,
+                    id: id.clone(),
+                    record: Some(record),
+                    run_state: None,
+                };
+                self.record(act, || format!("agent {id}")).await?;
             }
-            let record =
-                serde_json::to_value(record).map_err(|error| StoreError(error.to_string()))?;
-            let act = Act::Agent {
-                protocol: ProtocolName::Agh,
-                id: id.clone(),
-                record: Some(record),
-                run_state: None,
-            };
-            self.record(act, || format!("peer {id}")).await?;
-            written += 1;
         }
+        Ok(())
+    }
+
+    /// Brings the keys and agents on record in line with a world file, in sorted order. Gives the number of changes.
+    pub async fn reconcile_world(&self, world: &World) -> Result<usize, ReconcileError> {
+        let keys: BTreeMap<(&str, &str), &KeyRecord> = world
+            .keys
+            .iter()
+            .map(|key| ((key.owner.as_str(), key.id.as_str()), key))
+            .collect();
+        let gone = self.keys_gone(&keys)?;
+        self.check_keys(&gone, &keys)?;
+        let mut written = gone.len();
+        for key in gone {
+            let what = name_of(&key);
+            self.record(Act::Key(key), || what).await?;
+        }
+        written += self.reconcile_keys(&world.keys).await?;
+        written += self.reconcile_agents(world).await?;
         Ok(written)
     }
 
-    /// Writes the keys and agents of a world file that differ from the record, in sorted order. Gives their number.
-    pub async fn reconcile_world(&self, world: &World) -> Result<usize, ReconcileError> {
-        let mut written = self.reconcile_keys(&world.keys).await?;
-        let agents: BTreeMap<&str, AgentRecord> = world
+    /// Keys that came from a file and are in it no more. A withdrawn one stays, so that it cannot come back.
+    fn keys_gone(
+        &self,
+        in_file: &BTreeMap<(&str, &str), &KeyRecord>,
+    ) -> Result<Vec<KeyRecord>, StoreError> {
+        let on_record: Vec<(_, KeyRecord)> = self.rows_below(&RowKey::text(KEYS, &[]))?;
+        let gone = on_record.into_iter().map(|(_, key)| key).filter(|key| {
+            key.source == KeySource::File
+                && !matches!(key.state, KeyState::Compromised | KeyState::Revoked)
+                && !in_file.contains_key(&(key.owner.as_str(), key.id.as_str()))
+        });
+        let removed = |key| KeyRecord {
+            removed: true,
+            ..key
+        };
+        Ok(gone.map(removed).collect())
+    }
+
+    /// Tries all changes on a copy of the keyring: nothing is written when one of them is not allowed.
+    fn check_keys(
+        &self,
+        gone: &[KeyRecord],
+        in_file: &BTreeMap<(&str, &str), &KeyRecord>,
+    ) -> Result<(), ReconcileError> {
+        let mut trial = (*self.gate().keyring()).clone();
+        for key in gone.iter().chain(in_file.values().copied()) {
+            admin::set_key(&mut trial, key.clone()).map_err(|error| {
+                let mut refusal = Refusal::new("key_not_allowed", 409, "VX-KEY-4", "");
+                refusal.message = error.to_string().into();
+                ReconcileError::Refused {
+                    what: name_of(key),
+                    refusal,
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn reconcile_agents(&self, world: &World) -> Result<usize, ReconcileError> {
+        let in_file: BTreeMap<&str, AgentRecord> = world
             .agents
             .iter()
             .map(|agent| {
@@ -110,7 +172,21 @@ impl Office {
                 (agent.id.as_str(), record)
             })
             .collect();
-        for (id, record) in agents {
+        let prefix = agents_prefix(ProtocolName::ValueContext);
+        let on_record: Vec<(String, AgentRecord)> = self.rows_below(&prefix)?;
+        let mut written = 0;
+        for (id, record) in &on_record {
+            if record.from_file && !in_file.contains_key(id.as_str()) {
+                self.end_agent(ProtocolName::ValueContext, id.clone())
+                    .await
+                    .map_err(|refusal| ReconcileError::Refused {
+                        what: format!("agent {id}"),
+                        refusal,
+                    })?;
+                written += 1;
+            }
+        }
+        for (id, record) in in_file {
             let on_record: Option<AgentRecord> =
                 self.row(&agent_key(ProtocolName::ValueContext, id))?;
             if on_record.as_ref() != Some(&record) {
@@ -138,17 +214,34 @@ impl Office {
         for key in keys {
             let on_record: Option<KeyRecord> = self.row(&key_key(&key.owner, &key.id))?;
             if on_record.as_ref() != Some(key) {
-                self.record(Act::Key(key.clone()), || {
-                    format!("key {} of {}", key.id, key.owner)
-                })
-                .await?;
+                self.record(Act::Key(key.clone()), || name_of(key)).await?;
                 written += 1;
             }
         }
         Ok(written)
     }
 
-    async fn record(&self, act: Act, what: impl FnOnce() -> String) -> Result<(), ReconcileError> {
+    /// The committed rows below a prefix, each with the last part of its key.
+    fn rows_below<T: DeserializeOwned>(
+        &self,
+        prefix: &RowKey,
+    ) -> Result<Vec<(String, T)>, StoreError> {
+        let rows = self.gate().store().scan(prefix, None, usize::MAX)?;
+        rows.into_iter()
+            .map(|(key, row)| {
+                let last = key.parts().pop().unwrap_or_default();
+                let value = serde_json::from_slice(&row)
+                    .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
+                Ok((String::from_utf8_lossy(&last).into_owned(), value))
+            })
+            .collect()
+    }
+
+    pub(crate) async fn record(
+        &self,
+        act: Act,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), ReconcileError> {
         match self.act(act).await {
             Ok(_) => Ok(()),
             Err(refusal) => Err(ReconcileError::Refused {
@@ -157,4 +250,14 @@ impl Office {
             }),
         }
     }
+
+    /// The keys of an owner on record.
+    pub(crate) fn keys_of(&self, owner: &str) -> Result<Vec<KeyRecord>, StoreError> {
+        let keys = self.rows_below(&RowKey::text(KEYS, &[owner]))?;
+        Ok(keys.into_iter().map(|(_, key)| key).collect())
+    }
+}
+
+fn name_of(key: &KeyRecord) -> String {
+    format!("key {} of {}", key.id, key.owner)
 }

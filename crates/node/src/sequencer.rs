@@ -13,9 +13,9 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::{Draft, ProtocolName, Seq};
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{RowChange, RowKey};
 use chancery_core::time::Time;
-use chancery_journal::{Outcome, decide_input};
+use chancery_journal::{InForce, Outcome, decide_input};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::clock::Nonces;
@@ -97,6 +97,7 @@ pub(crate) struct Sequencer<S: Suite> {
     soft: Soft,
     nonces: Nonces,
     settings: Arc<S::Settings>,
+    in_force: InForce<S>,
     next_seq: Seq,
     /// The latest decision time.
     time: Option<Time>,
@@ -105,13 +106,14 @@ pub(crate) struct Sequencer<S: Suite> {
 }
 
 impl<S: Suite> Sequencer<S> {
-    pub(crate) fn new(shared: Arc<Shared<S>>, soft: Soft) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<S>>, in_force: InForce<S>, soft: Soft) -> Self {
         let head = shared.store.head();
         Self {
             overlay: Overlay::new(Arc::clone(&shared.store)),
             soft,
             nonces: Nonces::new(shared.entropy),
             settings: shared.settings.load_full(),
+            in_force,
             next_seq: head.seq + 1,
             time: head.time,
             batch: 0,
@@ -207,21 +209,23 @@ impl<S: Suite> Sequencer<S> {
             .filter_map(|draft| draft.eval_ts);
         self.time = self.time.max(latest.max());
         if unit.rows.iter().any(|(key, _)| admin::changes_rules(key)) {
-            batch.changed = self.follow_rules();
+            batch.changed = self.follow_rules(&unit.rows);
         }
         batch.units.push(unit);
     }
 
-    /// Settings and keyring as the rows say after an act.
-    fn follow_rules(&mut self) -> Option<(Arc<S::Settings>, Arc<Keyring>)> {
-        let settings = self.shared.suite.settings(&self.overlay);
-        let keyring = admin::keyring(&self.overlay);
-        match (settings, keyring) {
-            (Ok(settings), Ok(keyring)) => {
-                self.settings = Arc::new(settings);
-                Some((Arc::clone(&self.settings), Arc::new(keyring)))
+    /// Settings and keyring after an act changed them: only what it changed is read again.
+    fn follow_rules(&mut self, changes: &[RowChange]) -> Option<(Arc<S::Settings>, Arc<Keyring>)> {
+        let followed = self
+            .in_force
+            .follow(&self.shared.suite, &self.overlay, changes);
+        match followed {
+            Ok(()) => {
+                self.settings = Arc::new(self.in_force.settings().clone());
+                let keyring = Arc::new(self.in_force.keyring().clone());
+                Some((Arc::clone(&self.settings), keyring))
             }
-            (Err(damage), _) | (_, Err(damage)) => {
+            Err(damage) => {
                 self.shared.fail(&damage.to_string());
                 None
             }

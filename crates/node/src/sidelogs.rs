@@ -7,6 +7,10 @@ use chancery_core::refusal::Refusal;
 use chancery_core::time::Time;
 use chancery_store::SideLog;
 use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The details of a refusal that are noted: names of a closed list and offsets, no value of a message.
+const NOTED: [&str; 2] = ["first_difference_at", "would_verify_as"];
 
 /// The side logs of a node; without a data directory there are none.
 #[derive(Default)]
@@ -35,6 +39,8 @@ struct Rejection<'a> {
     path: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<&'a str>,
+    #[serde(flatten)]
+    help: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -79,6 +85,7 @@ impl SideLogs {
                 requirement: refusal.requirement,
                 path: refusal.path.as_deref(),
                 message_id: refusal.message_id.as_deref(),
+                help: help_of(refusal),
             },
         );
     }
@@ -113,6 +120,13 @@ impl SideLogs {
             },
         );
     }
+}
+
+fn help_of(refusal: &Refusal) -> Map<String, Value> {
+    let details = refusal.details.as_deref().unwrap_or("{}");
+    let mut details: Map<String, Value> = serde_json::from_str(details).unwrap_or_default();
+    details.retain(|name, _| NOTED.contains(&name.as_str()));
+    details
 }
 
 /// Writes one line. A side log that is full loses it and counts that: it must never hold up an answer.

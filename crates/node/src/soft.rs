@@ -24,6 +24,8 @@ pub struct SoftLimits {
     pub rate_per_sender: u32,
     /// Records all windows hold.
     pub window_records: usize,
+    /// How long a short-lived key may live (VX-KEY-6).
+    pub short_lived_key_max_s: u64,
 }
 
 impl Default for SoftLimits {
@@ -32,6 +34,7 @@ impl Default for SoftLimits {
             inbox_depth: 1_000_000,
             rate_per_sender: 10_000,
             window_records: 10_000_000,
+            short_lived_key_max_s: 24 * 60 * 60,
         }
     }
 }

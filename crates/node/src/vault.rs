@@ -25,6 +25,14 @@ impl Vault {
             .insert(owner.into(), key);
     }
 
+    /// Drops the keys of all owners but these.
+    pub fn keep_only(&self, keeps: impl Fn(&str) -> bool) {
+        self.keys
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|owner, _| keeps(owner));
+    }
+
     /// Whether a key of this owner is held.
     pub fn holds(&self, owner: &str) -> bool {
         self.keys

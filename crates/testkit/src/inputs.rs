@@ -44,6 +44,8 @@ pub fn key_act(owner: &str, id: &str, key: &SigningKey, state: KeyState) -> Test
         state,
         valid_from: None,
         valid_until: None,
+        source: chancery_core::keys::KeySource::Operator,
+        removed: false,
     }))
 }
 

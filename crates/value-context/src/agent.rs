@@ -5,12 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use chancery_core::admin::{agent_key, participant_of};
+use chancery_core::admin::{KEYS, agent_key, participant_of};
 use chancery_core::decision::{Cx, Stop};
 use chancery_core::line::ProtocolName;
 use chancery_core::rows::{RowKey, RowsDamaged};
 use serde::{Deserialize, Serialize};
 
+use crate::rules::own_context_key;
 use crate::world::{LocalAgent, OperatorConstraint};
 
 /// All that rules read about a hosted agent.
@@ -41,6 +42,9 @@ pub struct AgentRecord {
     /// Whether the node holds its key and signs what the rules derive in its name (CH-JRN-10).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signs: bool,
+    /// Whether it came from a file: then it leaves when it is in the file no more (CH-JRN-1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_file: bool,
 }
 
 /// A constraint on record.
@@ -74,6 +78,7 @@ impl AgentRecord {
                 .collect(),
             agent: agent.participant.as_deref().map(str::to_owned),
             signs: false,
+            from_file: true,
         }
     }
 
@@ -117,7 +122,14 @@ pub fn changed(
     after: Option<&serde_json::Value>,
     cx: &mut Cx<'_>,
 ) -> Result<(), Stop> {
+    let ends = after.is_none();
     let (before, after) = (read(before)?, read(after)?);
+    if ends {
+        drop_spawn_keys(id, cx)?;
+    }
+    if ends || before.context != after.context {
+        cx.remove(own_context_key(id));
+    }
     let (knew, knows) = (before.known(), after.known());
     for sender in knew.symmetric_difference(&knows) {
         let key = known_by_key(sender);
@@ -131,6 +143,20 @@ pub fn changed(
             cx.remove(key);
         } else {
             cx.put(key, &agents);
+        }
+    }
+    Ok(())
+}
+
+/// What a short-lived key is called, before a part of its own.
+pub const SPAWN_KEY: &str = "spawn-";
+
+/// A short-lived key ends with its agent (VX-KEY-6).
+fn drop_spawn_keys(id: &str, cx: &mut Cx<'_>) -> Result<(), Stop> {
+    for (key, _) in cx.scan(&RowKey::text(KEYS, &[id]))? {
+        let name = key.parts().pop().unwrap_or_default();
+        if name.starts_with(SPAWN_KEY.as_bytes()) {
+            cx.remove(key);
         }
     }
     Ok(())

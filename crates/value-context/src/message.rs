@@ -7,6 +7,7 @@ use crate::agent_id::{AgentId, AgentIdFault, BROADCAST};
 use crate::code::{Code, Fault};
 use crate::members::{closed, object, required, required_text, text};
 use crate::message_id::MessageId;
+use crate::payload::{ConstitutionAnnounce, ConstraintPropagate, Escalation};
 pub use crate::payload::{ContextShare, Payload};
 use crate::signature::{MEMBER, SignatureText, SignedForms};
 use bytes::Bytes;
@@ -22,7 +23,8 @@ pub const DEFAULT_MAX_BYTES: usize = 65_536;
 /// The most to which that limit can be raised (VX-ENV-7).
 pub const MAX_MAX_BYTES: usize = 1_048_576;
 
-const ENVELOPE: [&str; 8] = [
+/// The members of an envelope; all but the last are required.
+pub(crate) const ENVELOPE: [&str; 8] = [
     "vcp_message",
     "type",
     "message_id",
@@ -63,6 +65,19 @@ impl Kind {
             Self::ConstitutionAnnounce => "constitution_announce",
             Self::ConstraintPropagate => "constraint_propagate",
             Self::Escalation => "escalation",
+        }
+    }
+
+    /// The schema of the payload of this kind.
+    pub(crate) fn payload_schema(
+        self,
+        schemas: &mut schemars::SchemaGenerator,
+    ) -> schemars::Schema {
+        match self {
+            Self::ContextShare => schemas.subschema_for::<ContextShare>(),
+            Self::ConstitutionAnnounce => schemas.subschema_for::<ConstitutionAnnounce>(),
+            Self::ConstraintPropagate => schemas.subschema_for::<ConstraintPropagate>(),
+            Self::Escalation => schemas.subschema_for::<Escalation>(),
         }
     }
 

@@ -30,6 +30,12 @@ pub struct Outgoing {
     pub greeting: bool,
 }
 
+/// Whom the body of a send request speaks for, whatever else it asks for.
+pub fn sender_of(body: &[u8], max_bytes: usize) -> Option<AgentId> {
+    let value = read_json(body, max_bytes).ok()?;
+    read_sender(value.get("sender")).ok()
+}
+
 impl Outgoing {
     /// Reads the body of a send request: `sender`, `recipient`, `type`, `payload`.
     pub fn decode(
@@ -46,7 +52,8 @@ impl Outgoing {
         Self::read(&value, disabled, signed).map_err(refuse)
     }
 
-    fn read(value: &Value<'_>, disabled: &[Kind], signed: bool) -> Result<Self, Fault> {
+    /// The same from a body that is read already.
+    pub fn read(value: &Value<'_>, disabled: &[Kind], signed: bool) -> Result<Self, Fault> {
         let [sender, recipient, kind, payload] = closed(
             value,
             &Place::ROOT,

@@ -5,38 +5,49 @@
 use crate::code::Fault;
 use crate::members::{closed, required};
 use chancery_core::json::{Place, Value};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How an agent's owner is, each scale from 1 to 9.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "personal_state", deny_unknown_fields)]
 pub struct PersonalState {
     /// Cognitive load or clarity.
+    #[schemars(range(min = 1, max = 9))]
     pub cognitive: Option<f64>,
     /// Emotional state.
     pub emotional: Option<Emotional>,
     /// Depleted to energized.
+    #[schemars(range(min = 1, max = 9))]
     pub energy: Option<f64>,
     /// Relaxed to urgent.
+    #[schemars(range(min = 1, max = 9))]
     pub urgency: Option<f64>,
     /// Physical state.
     pub body: Option<Body>,
 }
 
 /// Emotional state; both members always come together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "emotional", deny_unknown_fields)]
 pub struct Emotional {
     /// Negative to positive.
+    #[schemars(range(min = 1, max = 9))]
     pub valence: f64,
     /// Calm to activated.
+    #[schemars(range(min = 1, max = 9))]
     pub arousal: f64,
 }
 
 /// Physical state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "body", deny_unknown_fields)]
 pub struct Body {
     /// None to severe.
+    #[schemars(range(min = 1, max = 9))]
     pub pain: Option<f64>,
     /// Uncomfortable to comfortable.
+    #[schemars(range(min = 1, max = 9))]
     pub comfort: Option<f64>,
 }
 

@@ -7,7 +7,7 @@ use crate::file::{
 };
 use chancery_core::json::{Object, Place, Value};
 use chancery_core::keys::ed25519::decode_public_key;
-use chancery_core::keys::{Algorithm, KeyRecord, KeyState, Keyring};
+use chancery_core::keys::{Algorithm, KeyRecord, KeySource, KeyState, Keyring};
 use chancery_core::time::{Time, parse_value_context};
 
 /// Reads a trust file. The records are in the order of the file, and fit into one keyring.
@@ -80,6 +80,8 @@ fn read_key(owner: &str, key: &Object<'_>, place: &Place<'_>) -> Result<KeyRecor
         state: read_state(key, place)?,
         valid_from: Some(read_time(key, "valid_from", place)?),
         valid_until: Some(read_time(key, "valid_until", place)?),
+        source: KeySource::File,
+        removed: false,
     })
 }
 

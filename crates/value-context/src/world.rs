@@ -10,6 +10,7 @@ use crate::file::{
     FileFault, FileReason, agent_id, array, object, optional, read_file, required, required_text,
     text,
 };
+use crate::payload::is_value_of;
 use crate::trust::read_trust;
 use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::digest::hex;
@@ -190,7 +191,12 @@ fn read_constraints(
         let place = place.item(index);
         let constraint = object(item, &place)?;
         let kind = required_text(constraint, "type", &place)?;
-        let value = to_bytes(required(constraint, "value", &place)?, Dialect::Rfc8785);
+        let value = required(constraint, "value", &place)?;
+        if !is_value_of(kind, value) {
+            let expected = "a value that its type allows";
+            return Err(FileReason::Expected(expected).at(&place.child("value")));
+        }
+        let value = to_bytes(value, Dialect::Rfc8785);
         Ok(OperatorConstraint {
             kind: kind.into(),
             value: String::from_utf8(value)

@@ -42,7 +42,7 @@ impl Flights {
         };
         let key = FlightKey(principal, message.from_text.clone(), own.clone());
         match self.0.get(&key) {
-            Some(known) if *known == message.fingerprint => {
+            Some(known) if *known == message.fingerprint() => {
                 let mut refusal = message.refuse(Code::IdempotencyInFlight, "idempotency");
                 refusal.retryable = true;
                 refusal.retry_after_s = Some(1);
@@ -50,7 +50,7 @@ impl Flights {
             }
             Some(_) => Err(message.refuse(Code::IdempotencyConflict, "idempotency")),
             None => {
-                self.0.insert(key.clone(), message.fingerprint);
+                self.0.insert(key.clone(), message.fingerprint());
                 Ok(Some(key))
             }
         }

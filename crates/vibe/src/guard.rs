@@ -10,7 +10,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use crate::address::Side;
 use crate::money::exponent;
 
-/// All numbers that an envelope writes, in canonical order, each with its place.
+/// All numbers that an envelope writes, in canonical order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts(Vec<Fact>);
 
@@ -19,7 +19,6 @@ struct Fact {
     /// The value in thousandths: no currency has a smaller minor unit.
     thousandths: u64,
     written: Written,
-    param: Box<str>,
 }
 
 /// How a number is written: it decides what it may stand for.
@@ -60,22 +59,25 @@ pub fn facts(
     payload: &Object<'_>,
     known: &[&str],
 ) -> Facts {
-    let mut facts = Facts::default();
-    let root = Place::ROOT;
-    let place = root.child("action");
-    for (name, value) in sorted(action) {
-        match name {
-            "kind" => {}
-            "payload" => facts.object(payload, &place.child("payload")),
-            _ => facts.member(name, value, &place),
-        }
-    }
-    for (name, value) in sorted(fields) {
-        if !known.contains(&name) {
-            facts.member(name, value, &root);
-        }
-    }
-    facts
+    let mut walk = Walk::default();
+    walk.envelope(fields, action, payload, known);
+    Facts(walk.facts)
+}
+
+/// Where the number of that index stands: looked up only when it gives something away.
+pub fn place_of(
+    index: usize,
+    fields: &Object<'_>,
+    action: &Object<'_>,
+    payload: &Object<'_>,
+    known: &[&str],
+) -> Option<String> {
+    let mut walk = Walk {
+        facts: Vec::new(),
+        places: Some(Vec::new()),
+    };
+    walk.envelope(fields, action, payload, known);
+    walk.places?.into_iter().nth(index)
 }
 
 fn sorted<'v, 'a>(object: &'v Object<'a>) -> Vec<(&'v str, &'v Value<'a>)> {
@@ -87,21 +89,51 @@ fn sorted<'v, 'a>(object: &'v Object<'a>) -> Vec<(&'v str, &'v Value<'a>)> {
 }
 
 impl Facts {
-    /// The place of the first number that is one of the private values, if any. `currencies` are those of the world.
-    pub fn leak(&self, store: &[Private], currencies: &[String]) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|fact| {
-                store
-                    .iter()
-                    .any(|private| fact.gives_away(private, currencies))
-            })
-            .map(|fact| &*fact.param)
+    /// The index of the first number that is one of the private values, if any. `currencies` are those of the world.
+    pub fn leak(&self, store: &[Private], currencies: &[String]) -> Option<usize> {
+        self.0.iter().position(|fact| {
+            store
+                .iter()
+                .any(|private| fact.gives_away(private, currencies))
+        })
     }
 
     /// Whether there is nothing to compare.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// The walk over an envelope, in the order of the names.
+#[derive(Default)]
+struct Walk {
+    facts: Vec<Fact>,
+    /// The place of each fact, where it is asked for.
+    places: Option<Vec<String>>,
+}
+
+impl Walk {
+    fn envelope(
+        &mut self,
+        fields: &Object<'_>,
+        action: &Object<'_>,
+        payload: &Object<'_>,
+        known: &[&str],
+    ) {
+        let root = Place::ROOT;
+        let place = root.child("action");
+        for (name, value) in sorted(action) {
+            match name {
+                "kind" => {}
+                "payload" => self.object(payload, &place.child("payload")),
+                _ => self.member(name, value, &place),
+            }
+        }
+        for (name, value) in sorted(fields) {
+            if !known.contains(&name) {
+                self.member(name, value, &root);
+            }
+        }
     }
 
     fn object(&mut self, object: &Object<'_>, place: &Place<'_>) {
@@ -112,13 +144,7 @@ impl Facts {
 
     fn member(&mut self, name: &str, value: &Value<'_>, place: &Place<'_>) {
         // A key that holds the value is not repeated in the answer (VC-PRIV-10).
-        let mut param = None;
-        self.tokens(name, |()| {
-            param
-                .get_or_insert_with(|| place.to_path().to_jsonpath() + ".*")
-                .as_str()
-                .into()
-        });
+        self.tokens(name, || place.to_path().to_jsonpath() + ".*");
         self.value(value, &place.child(name));
     }
 
@@ -126,16 +152,15 @@ impl Facts {
         match value {
             Value::Number(number) => {
                 if let Some(thousandths) = thousandths_of(number) {
-                    self.0.push(Fact {
+                    let plain = number.is_integer_token();
+                    self.facts.push(Fact {
                         thousandths,
-                        written: Written::Number {
-                            plain: number.is_integer_token(),
-                        },
-                        param: place.to_path().to_jsonpath().into(),
+                        written: Written::Number { plain },
                     });
+                    self.note(|| place.to_path().to_jsonpath());
                 }
             }
-            Value::String(text) => self.tokens(text, |()| place.to_path().to_jsonpath().into()),
+            Value::String(text) => self.tokens(text, || place.to_path().to_jsonpath()),
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
                     self.value(item, &place.item(index));
@@ -146,17 +171,24 @@ impl Facts {
         }
     }
 
-    fn tokens(&mut self, text: &str, mut param: impl FnMut(()) -> Box<str>) {
+    fn tokens(&mut self, text: &str, place: impl Fn() -> String) {
         if text.is_ascii() {
-            if !text.bytes().any(|byte| byte.is_ascii_digit()) || is_exempt(text) {
-                return;
+            if text.bytes().any(|byte| byte.is_ascii_digit()) && !is_exempt(text) {
+                collect(text, &mut self.facts);
             }
-            collect(text, &mut self.0, &mut param);
         } else {
             let folded: String = text.nfkc().collect();
             if !is_exempt(&folded) {
-                collect(&folded, &mut self.0, &mut param);
+                collect(&folded, &mut self.facts);
             }
+        }
+        self.note(place);
+    }
+
+    /// Gives every fact that has no place yet this one.
+    fn note(&mut self, place: impl Fn() -> String) {
+        if let Some(places) = &mut self.places {
+            places.resize_with(self.facts.len(), place);
         }
     }
 }
@@ -233,7 +265,7 @@ fn exact(whole: &str, fraction: &str, exponent: i32) -> Option<u64> {
 }
 
 /// Finds the number tokens of a folded text (VC-PRIV-7).
-fn collect(text: &str, facts: &mut Vec<Fact>, param: &mut impl FnMut(()) -> Box<str>) {
+fn collect(text: &str, facts: &mut Vec<Fact>) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
@@ -242,13 +274,7 @@ fn collect(text: &str, facts: &mut Vec<Fact>, param: &mut impl FnMut(()) -> Box<
             continue;
         }
         let (whole_end, end) = token_at(text, at);
-        if let Some(fact) = token(text, at, whole_end, end) {
-            facts.push(Fact {
-                thousandths: fact.0,
-                written: fact.1,
-                param: param(()),
-            });
-        }
+        facts.extend(token(text, at, whole_end, end));
         at = end;
     }
 }
@@ -290,7 +316,7 @@ fn group_mark(text: &str) -> Option<usize> {
     matches!(first, ',' | '_' | '\'' | ' ' | '\u{a0}' | '\u{202f}').then(|| first.len_utf8())
 }
 
-fn token(text: &str, start: usize, whole_end: usize, end: usize) -> Option<(u64, Written)> {
+fn token(text: &str, start: usize, whole_end: usize, end: usize) -> Option<Fact> {
     let (before, after) = (&text[..start], &text[end..]);
     let before_letters = letters_at_end(before);
     let after_letters = letters_at_start(after);
@@ -315,7 +341,10 @@ fn token(text: &str, start: usize, whole_end: usize, end: usize) -> Option<(u64,
         codes,
         touching: [touching_before, touching_after],
     };
-    Some((exact(&whole, fraction, 0)?, written))
+    Some(Fact {
+        thousandths: exact(&whole, fraction, 0)?,
+        written,
+    })
 }
 
 /// What touches a token: nothing, or perhaps a currency code. Other letters make it no number: none.

@@ -48,8 +48,8 @@ pub struct Message {
     pub canonical: Bytes,
     /// Where the signature stands in them, with its comma.
     signature_at: Option<Range<usize>>,
-    /// What tells a retry from another request; of mutations only (VC-IDEM-3).
-    pub fingerprint: Sha256Digest,
+    /// What tells a retry from another request, of mutations (VC-IDEM-3); not of what was read from the log.
+    fingerprint: Option<Sha256Digest>,
     /// Its identifier.
     pub msg_id: String,
     /// When it was stamped, as written.
@@ -85,7 +85,7 @@ impl Message {
     pub fn decode(raw: &[u8], settings: &Settings) -> Result<Self, Refusal> {
         let root = read(raw).map_err(|fault| fault.into_refusal("json"))?;
         Envelope::read(&root, settings)
-            .map(|envelope| envelope.into_message(&root, settings))
+            .map(|envelope| envelope.into_message(&root, settings, Written::of))
             .map_err(|fault| {
                 let refusal = fault.into_refusal("envelope");
                 match readable_id(&root) {
@@ -93,6 +93,36 @@ impl Message {
                     None => refusal,
                 }
             })
+    }
+
+    /// Decodes an envelope that is on record, in its canonical form: what was judged by itself is not judged again.
+    pub fn decode_recorded(canonical: &Bytes, settings: &Settings) -> Result<Self, Refusal> {
+        let root = read(canonical).map_err(|fault| fault.into_refusal("json"))?;
+        let envelope = Envelope::read_fields(&root, settings, None)
+            .map_err(|fault| fault.into_refusal("envelope"))?;
+        let written = Written {
+            bytes: canonical.clone(),
+            signature_at: None,
+            fingerprint: None,
+        };
+        Ok(envelope.into_message(&root, settings, |_, _| written))
+    }
+
+    /// What tells a retry from another request (VC-IDEM-3).
+    pub fn fingerprint(&self) -> Sha256Digest {
+        self.fingerprint.unwrap_or_else(|| {
+            let root = read(&self.canonical).expect("canonical bytes are JSON");
+            fingerprint_of(root.as_object().expect("an envelope is an object"))
+        })
+    }
+
+    /// Where the number of that index stands in the envelope.
+    pub fn place_of_fact(&self, index: usize) -> Option<String> {
+        let root = read(&self.canonical).ok()?;
+        let fields = root.as_object()?;
+        let action = root.get("action")?.as_object()?;
+        let payload = action.get("payload")?.as_object()?;
+        guard::place_of(index, fields, action, payload, &KNOWN)
     }
 
     /// Compares an `Idempotency-Key` header with the field (VC-HTTP-3, VC-CLR-6); a part of step 3.
@@ -181,6 +211,14 @@ struct Envelope<'v> {
 impl<'v> Envelope<'v> {
     fn read(root: &'v Value<'v>, settings: &Settings) -> Result<Self, Fault> {
         let money = check_range(root)?;
+        Self::read_fields(root, settings, money)
+    }
+
+    fn read_fields(
+        root: &'v Value<'v>,
+        settings: &Settings,
+        money: Option<Fault>,
+    ) -> Result<Self, Fault> {
         let at = Place::ROOT;
         let fields = root
             .as_object()
@@ -227,11 +265,16 @@ impl<'v> Envelope<'v> {
         })
     }
 
-    fn into_message(self, root: &Value<'_>, settings: &Settings) -> Message {
+    fn into_message(
+        self,
+        root: &Value<'_>,
+        settings: &Settings,
+        write: impl FnOnce(&Object<'_>, bool) -> Written,
+    ) -> Message {
         let fields = root.as_object().expect("an envelope is an object");
         let action = Action::parse(self.kind);
         let is_mutation = action.is_some_and(Action::is_mutation);
-        let written = Written::of(fields, is_mutation);
+        let written = write(fields, is_mutation);
         let address = |text: &str, read: fn(&str) -> Result<Address, Code>, name: &str| {
             read(text).map_err(|code| Fault::at(code, &Place::ROOT.child(name)))
         };
@@ -257,7 +300,7 @@ impl<'v> Envelope<'v> {
             Facts::default()
         };
         Message {
-            canonical: written.bytes.into(),
+            canonical: written.bytes,
             signature_at: written.signature_at,
             fingerprint: written.fingerprint,
             msg_id: self.msg_id.to_owned(),
@@ -399,9 +442,9 @@ fn object<'v>(
 
 /// The canonical bytes, and what is cut from them: one walk.
 struct Written {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     signature_at: Option<Range<usize>>,
-    fingerprint: Sha256Digest,
+    fingerprint: Option<Sha256Digest>,
 }
 
 impl Written {
@@ -424,13 +467,9 @@ impl Written {
             .find(|(name, _)| *name == "signature")
             // An envelope has members before this one, so the comma before it goes with it.
             .map(|(_, span)| span.start - 1..span.end);
-        let fingerprint = if with_fingerprint {
-            fingerprint(&bytes, &spans)
-        } else {
-            Sha256Digest::ZERO
-        };
+        let fingerprint = with_fingerprint.then(|| fingerprint(&bytes, &spans));
         Self {
-            bytes,
+            bytes: bytes.into(),
             signature_at,
             fingerprint,
         }
@@ -462,5 +501,7 @@ fn fingerprint(bytes: &[u8], spans: &[(&str, Range<usize>)]) -> Sha256Digest {
 
 /// The fingerprint of an envelope that was read, whatever its action: for checking against published values.
 pub fn fingerprint_of(fields: &Object<'_>) -> Sha256Digest {
-    Written::of(fields, true).fingerprint
+    Written::of(fields, true)
+        .fingerprint
+        .unwrap_or(Sha256Digest::ZERO)
 }

@@ -116,7 +116,7 @@ impl Protocol for Vibe {
         if line.origin != Origin::External {
             return Err(damage("a derived line begins no unit".to_owned()));
         }
-        let message = Message::decode(&line.envelope, settings)
+        let message = Message::decode_recorded(&line.envelope, settings)
             .map_err(|refusal| damage(refusal.to_string()))?;
         if message.from.is_err() || message.to.is_err() {
             return Err(damage("an address is not one".to_owned()));

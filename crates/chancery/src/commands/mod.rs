@@ -11,6 +11,7 @@ pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod log;
 pub(crate) mod man;
+pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod token;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Canon(args) => canon::run(&args, terminal),
         Command::Conform(args) => conform::run(&args, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
+        Command::Schema(args) => schema::run(&args, terminal),
         Command::Man(args) => man::run(&args, terminal),
     }
 }

@@ -115,6 +115,8 @@ struct Refused {
     message: String,
     path: Option<String>,
     retryable: bool,
+    would_verify_as: Option<String>,
+    first_difference_at: Option<u64>,
 }
 
 fn tell(answered: &Answered, envelope: &Bytes, terminal: &mut Terminal) -> Result<(), Failed> {
@@ -133,10 +135,15 @@ fn tell(answered: &Answered, envelope: &Bytes, terminal: &mut Terminal) -> Resul
         refused.code, refused.message
     )?;
     let (check, requirement) = found_by(&refused.code, envelope);
+    let verifies_as = signature_in_words(
+        refused.would_verify_as.as_deref(),
+        refused.first_difference_at,
+    );
     let lines = [
         ("check", check),
         ("path", refused.path.as_deref()),
         ("requirement", requirement),
+        ("verifies as", verifies_as.as_deref()),
         (
             "try again",
             refused.retryable.then_some("it may be taken later"),
@@ -148,6 +155,15 @@ fn tell(answered: &Answered, envelope: &Bytes, terminal: &mut Terminal) -> Resul
         }
     }
     Ok(())
+}
+
+/// In which other way a signature would verify, and where the bytes first differ.
+pub(crate) fn signature_in_words(way: Option<&str>, difference: Option<u64>) -> Option<String> {
+    let way = way?;
+    Some(match difference {
+        Some(at) => format!("{way}, first difference at byte {at}"),
+        None => way.to_owned(),
+    })
 }
 
 /// The check that failed and its requirement. The answer names neither: what this build finds in the same bytes is

@@ -43,14 +43,19 @@ async fn serve(config: &Config, terminal: &mut Terminal) -> Outcome {
     let host = Host::start(config).await?;
     terminal.json_line(&host.start_line())?;
     terminal.out.flush()?;
-    tokio::select! {
-        () = signals.told_to_stop() => {
-            host.stop().await?;
-            Ok(Exit::Done)
-        }
-        () = host.office.gate().failed() => {
-            Err(Failure::damaged("the log or its rows cannot be trusted any more; nothing further was answered")
-                .next("see the messages above; check the disk, then: chancery log verify").into())
+    loop {
+        tokio::select! {
+            told = signals.next() => match told {
+                Told::Stop => {
+                    host.stop().await?;
+                    return Ok(Exit::Done);
+                }
+                Told::Reload => host.reload().await,
+            },
+            () = host.office.gate().failed() => {
+                return Err(Failure::damaged("the log or its rows cannot be trusted any more; nothing further was answered")
+                    .next("see the messages above; check the disk, then: chancery log verify").into())
+            }
         }
     }
 }
@@ -75,8 +80,9 @@ fn log_to_stderr() {
         .try_init();
 }
 
-/// SIGTERM and SIGINT (CH-NET-3).
+/// SIGTERM and SIGINT (CH-NET-3); SIGHUP reads the files again (VX-KEY-7).
 struct Signals {
+    hangup: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
@@ -89,15 +95,23 @@ impl Signals {
                 .map_err(|error| Failure::damaged(format!("cannot wait for signals: {error}")))
         };
         Ok(Self {
+            hangup: on(SignalKind::hangup())?,
             terminate: on(SignalKind::terminate())?,
             interrupt: on(SignalKind::interrupt())?,
         })
     }
 
-    async fn told_to_stop(&mut self) {
+    async fn next(&mut self) -> Told {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.hangup.recv() => Told::Reload,
         }
     }
+}
+
+/// What a signal tells.
+enum Told {
+    Stop,
+    Reload,
 }

@@ -269,6 +269,12 @@ pub const KEYS: &[Key] = &[
         "message types that are refused as type_disabled, separated by commas",
     ),
     key(
+        "value_context.short_lived_key_max_s",
+        SOME,
+        "86400",
+        "longest life of a key that is made for a spawned agent",
+    ),
+    key(
         "agh.revision",
         Kind::Text,
         "\"dual\"",

@@ -87,6 +87,8 @@ pub struct ValueContext {
     pub accept_vcp_2_0: bool,
     /// Types that are switched off.
     pub disabled_types: Vec<MessageKind>,
+    /// The longest life of a key for a spawned agent (VX-KEY-6).
+    pub short_lived_key_max_s: u64,
 }
 
 /// The configuration.
@@ -218,6 +220,7 @@ impl Typed<'_> {
             ack_unrequested: self.switch("value_context.ack_unrequested"),
             pause_on_critical: self.switch("value_context.pause_on_critical"),
             accept_vcp_2_0: self.switch("value_context.accept_vcp_2_0"),
+            short_lived_key_max_s: self.integer("value_context.short_lived_key_max_s"),
             disabled_types: self.kinds("value_context.disabled_types")?,
         })
     }

@@ -46,7 +46,7 @@ impl WorldFile {
     }
 
     /// The secret keys of hosted agents, taken out: they are held in one place only.
-    fn take_secret_keys(&mut self) -> Result<Vec<(String, SigningKey)>, Failure> {
+    pub(super) fn take_secret_keys(&mut self) -> Result<Vec<(String, SigningKey)>, Failure> {
         let mut in_world = std::mem::take(&mut self.world.secret_keys);
         let mut keys = Vec::new();
         for agent in &self.world.agents {

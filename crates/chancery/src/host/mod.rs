@@ -2,6 +2,7 @@
 
 mod files;
 mod opened;
+mod reload;
 mod start_line;
 mod tokens;
 
@@ -10,13 +11,14 @@ use std::time::Duration;
 
 use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
-    HttpLimits, Reload, Reloaded, ServeError, ServeOptions, Server, TlsIdentity, serve,
+    HttpLimits, Reload, ServeError, ServeOptions, Server, TlsIdentity, serve,
 };
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
 use chancery_value_context::settings::Settings;
+use tokio::task::JoinHandle;
 
 use crate::config::{self, Config};
 use crate::exit::Failure;
@@ -31,6 +33,8 @@ pub(crate) struct Host {
     pub(crate) office: Arc<Office>,
     server: Server,
     opened: Opened,
+    reload: Reload,
+    watch: Option<JoinHandle<()>>,
 }
 
 impl Host {
@@ -53,14 +57,17 @@ impl Host {
         )?);
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
-        let reload = reload(Arc::clone(&office), config.clone(), carrier);
-        let server = open_door(Arc::clone(&office), config, reload)?;
+        let reload = reload::of(Arc::clone(&office), config.clone(), carrier);
+        let server = open_door(Arc::clone(&office), config, Arc::clone(&reload))?;
+        let watch = reload::watch(config, &reload);
         opened.tell_address(&server.listening().address.to_string());
         opened.scrub_in_background(&office);
         Ok(Self {
             office,
             server,
             opened,
+            reload,
+            watch,
         })
     }
 
@@ -69,8 +76,16 @@ impl Host {
         StartLine::of(self.server.listening())
     }
 
+    /// Reads the files again; what came of it is in the log of the process.
+    pub(crate) async fn reload(&self) {
+        (self.reload)().await;
+    }
+
     /// Stops the door, then the node; everything acknowledged is on disk when this returns.
     pub(crate) async fn stop(self) -> Result<(), Failure> {
+        if let Some(watch) = &self.watch {
+            watch.abort();
+        }
         self.server.stop().await;
         self.opened.stop_scrubbing();
         self.office
@@ -108,6 +123,7 @@ fn start_node(
             inbox_depth: config.inbox_depth,
             rate_per_sender: u32::try_from(limits.rate_per_sender).unwrap_or(u32::MAX),
             window_records: count(limits.window_records),
+            short_lived_key_max_s: config.value_context.short_lived_key_max_s,
         },
         carrier,
         side_logs: opened.side_logs(config)?,
@@ -182,29 +198,6 @@ fn rule_settings(config: &Config) -> Settings {
 fn carrier(world: Option<&WorldFile>) -> Result<HttpCarrier, Failure> {
     let addresses = world.map(WorldFile::addresses).unwrap_or_default();
     HttpCarrier::new(addresses).map_err(|error| Failure::usage(error.to_string()))
-}
-
-/// Reads the files again: keys, agents, addresses. A broken file leaves everything as it was (VX-KEY-7).
-fn reload(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>) -> Reload {
-    Arc::new(move || {
-        let (office, config, carrier) = (Arc::clone(&office), config.clone(), Arc::clone(&carrier));
-        Box::pin(async move {
-            let Some(path) = config.value_context.world.clone() else {
-                return Reloaded::Changed(0);
-            };
-            let world = match WorldFile::read(&path, config.dev) {
-                Ok(world) => world,
-                Err(failure) => return Reloaded::Refused(failure.what),
-            };
-            match bring_in_line(&office, &config, Some(&world)).await {
-                Ok(written) => {
-                    carrier.set_addresses(world.addresses());
-                    Reloaded::Changed(written)
-                }
-                Err(failure) => Reloaded::Refused(failure.what),
-            }
-        })
-    })
 }
 
 fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Server, Failure> {

@@ -6,7 +6,7 @@ use crate::support::Place;
 
 #[test]
 fn it_needs_nothing_and_leaves_nothing() {
-    // CH-CLI-2
+    // CH-CLI-2, VX-RUN-2, VX-RUN-4, VX-RUN-6
     let place = Place::new();
     std::fs::create_dir(place.path("tmp")).unwrap();
     let temporary = place.path("tmp").to_str().unwrap().to_owned();
@@ -16,6 +16,9 @@ fn it_needs_nothing_and_leaves_nothing() {
         "duplicate",
         "signature_invalid",
         "423 sender_suspended",
+        "the child is paused",
+        "the child is suspended",
+        "the child is running",
         "sha256 ",
         "identical",
     ] {

@@ -56,6 +56,7 @@ fn help_of_every_command() {
         "log replay",
         "log explain",
         "canon",
+        "schema",
         "conform",
         "bench",
         "bench pipeline",

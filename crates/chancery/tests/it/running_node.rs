@@ -22,7 +22,14 @@ pub struct RunningNode {
 
 impl RunningNode {
     pub fn start() -> Self {
-        let place = Place::new();
+        Self::start_with(&[])
+    }
+
+    /// The same with further variables set.
+    pub fn start_with(variables: &[(&str, &str)]) -> Self {
+        let place = variables
+            .iter()
+            .fold(Place::new(), |place, (name, value)| place.with(name, value));
         let told = place.run(&["init", "--json"]).exits(0).json();
         let admin = told["admin_token"].as_str().unwrap().to_owned();
         let keys = [("living-room.key", LIVING_ROOM), ("kitchen.key", KITCHEN)];
@@ -57,6 +64,11 @@ impl RunningNode {
             admin,
             child,
         }
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Runs a command with the first token.

@@ -11,4 +11,6 @@ pub mod jws;
 pub mod keyring;
 pub mod p256;
 
-pub use keyring::{Algorithm, KeyRecord, KeyState, KeyValidity, Keyring, KeyringError, Verdict};
+pub use keyring::{
+    Algorithm, KeyRecord, KeySource, KeyState, KeyValidity, Keyring, KeyringError, Verdict,
+};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chancery_core::keys::ed25519::{PublicKeyError, SigningKey};
-use chancery_core::keys::{Algorithm, KeyRecord, KeyState, Keyring, KeyringError};
+use chancery_core::keys::{Algorithm, KeyRecord, KeySource, KeyState, Keyring, KeyringError};
 use chancery_core::time::{Time, parse_value_context};
 use proptest::prelude::*;
 
@@ -29,6 +29,8 @@ pub fn record(id: &str, seed: u8, state: KeyState) -> KeyRecord {
         state,
         valid_from: None,
         valid_until: None,
+        source: chancery_core::keys::KeySource::Operator,
+        removed: false,
     }
 }
 
@@ -229,9 +231,13 @@ proptest! {
         state in prop::sample::select(&KeyState::ALL[..]), es256 in any::<bool>(),
         valid_from in prop::option::of(crate::time_arithmetic::any_time()),
         valid_until in prop::option::of(crate::time_arithmetic::any_time()),
+        source in prop::sample::select(vec![KeySource::Operator, KeySource::File, KeySource::Spawn]),
+        removed in any::<bool>(),
     ) {
         let algorithm = if es256 { Algorithm::Es256 } else { Algorithm::Ed25519 };
-        let key = KeyRecord { id, owner, algorithm, public, state, valid_from, valid_until };
+        let key = KeyRecord {
+            id, owner, algorithm, public, state, valid_from, valid_until, source, removed,
+        };
         let json = serde_json::to_string(&key).unwrap();
         prop_assert_eq!(serde_json::from_str::<KeyRecord>(&json).unwrap(), key);
     }

@@ -28,6 +28,8 @@ fn world() -> Keyring {
                 state: serde_json::from_value(key["state"].clone()).unwrap(),
                 valid_from: Some(time(text(key, "valid_from"))),
                 valid_until: Some(time(text(key, "valid_until"))),
+                source: chancery_core::keys::KeySource::Operator,
+                removed: false,
             };
             keys.insert(record).unwrap();
         }

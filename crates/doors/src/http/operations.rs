@@ -1,9 +1,11 @@
 //! Operations: health, readiness, figures, and the clock of `dev`.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
+use bytes::Bytes;
 use chancery_core::time::parse_value_context;
+use chancery_value_context as value_context;
 use http::{HeaderValue, StatusCode};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::Deserialize;
@@ -11,12 +13,20 @@ use serde::Deserialize;
 use super::door::{Call, HttpDoor, not_found};
 use super::reply::{Reply, empty, json, problem, reply};
 
+const SCHEMA_TYPE: HeaderValue = HeaderValue::from_static("application/schema+json");
 const PROMETHEUS: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// Tells that the process answers, and nothing else (VX-HTTP-7).
 pub(crate) async fn health(_: Arc<HttpDoor>, _: Call) -> Reply {
     json(StatusCode::OK, &serde_json::json!({ "status": "ok" }))
+}
+
+/// The JSON Schema of a value-context message (VX-SCH-1).
+pub(crate) async fn schema(_: Arc<HttpDoor>, _: Call) -> Reply {
+    static SCHEMA: LazyLock<Bytes> =
+        LazyLock::new(|| value_context::schema::schema().to_string().into());
+    reply(StatusCode::OK, SCHEMA_TYPE, SCHEMA.clone())
 }
 
 /// Tells whether envelopes are taken.

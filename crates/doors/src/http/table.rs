@@ -51,7 +51,7 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 29] = {
+static ROUTES: [Route; 31] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
     const ADMIN: Rule = Rule::Token(Need::Admin);
     const READ_INBOX: Rule = Rule::Token(Need::ReadInbox);
@@ -71,6 +71,7 @@ static ROUTES: [Route; 29] = {
         route!(GET "/log/{seq}", READ_LOG, journal::show, "reads one line of the journal"),
         route!(GET "/admin/keys", ADMIN, admin::keys::list, "lists keys"),
         route!(POST "/admin/keys", ADMIN, admin::keys::add, "puts a key on record"),
+        route!(POST "/admin/keys/short-lived", ADMIN, admin::keys::add_short_lived, "lets a spawned agent sign for a while"),
         route!(POST "/admin/keys/state", ADMIN, admin::keys::set_state, "moves a key to another state"),
         route!(GET "/admin/agents", ADMIN, admin::agents::list, "lists hosted agents"),
         route!(POST "/admin/agents", ADMIN, admin::agents::add, "hosts an agent, or changes it"),
@@ -83,6 +84,7 @@ static ROUTES: [Route; 29] = {
         route!(DELETE "/admin/tokens/{id}", ADMIN, admin::tokens::revoke, "revokes a token"),
         route!(POST "/admin/reload", ADMIN, admin::reload, "reads the files again"),
         route!(POST "/dev/clock", Rule::DevOnly, operations::set_clock, "sets a fixed clock"),
+        route!(GET "/schema/value-context.json", Rule::Public, operations::schema, "the JSON Schema of a message"),
         route!(GET "/healthz", Rule::Public, operations::health, "tells that the process answers"),
         route!(GET "/readyz", Rule::Public, operations::ready, "tells whether envelopes are taken"),
         route!(GET "/metrics", Rule::Token(Need::ReadMetrics), operations::metrics, "tells figures for Prometheus"),

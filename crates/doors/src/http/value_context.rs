@@ -7,6 +7,7 @@ use chancery_value_context::message_id::MessageId;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::reply::{Reply, reply};
 
@@ -26,6 +27,8 @@ struct ErrorBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<&'a str>,
     retryable: bool,
+    #[serde(flatten)]
+    details: Map<String, Value>,
 }
 
 /// The answer to a message that is in the agent's queue.
@@ -53,6 +56,7 @@ pub(crate) fn rejected(refusal: &Refusal) -> Reply {
             message: &message[..end],
             path: refusal.path.as_deref(),
             retryable: refusal.retryable,
+            details: details_of(refusal),
         },
     };
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -75,6 +79,12 @@ pub(crate) fn rejected(refusal: &Refusal) -> Reply {
         _ => {}
     }
     reply
+}
+
+/// What a refusal says beyond its code: help with a signature.
+fn details_of(refusal: &Refusal) -> Map<String, Value> {
+    let details = refusal.details.as_deref().unwrap_or("{}");
+    serde_json::from_str(details).unwrap_or_default()
 }
 
 /// A refusal that the door itself gives, before the node sees anything.

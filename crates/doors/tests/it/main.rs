@@ -10,4 +10,5 @@ mod refusals;
 mod request_vectors;
 mod sending;
 mod serving;
+mod signature_help;
 mod support;

@@ -46,7 +46,10 @@ fn check(
         !message.is_empty() && message.chars().count() <= 200,
         "{code}"
     );
-    let allowed = ["code", "message", "path", "retryable"];
+    let mut allowed = vec!["code", "message", "path", "retryable"];
+    if code == "signature_invalid" {
+        allowed.extend(["would_verify_as", "first_difference_at"]);
+    }
     assert!(
         error
             .keys()

@@ -154,6 +154,8 @@ fn keyring_of(owner: &str, public: &[u8]) -> Result<Keyring, String> {
         state: KeyState::Active,
         valid_from: None,
         valid_until: None,
+        source: chancery_core::keys::KeySource::Operator,
+        removed: false,
     };
     keys.insert(record).map_err(|fault| fault.to_string())?;
     Ok(keys)

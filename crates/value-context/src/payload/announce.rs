@@ -4,34 +4,44 @@ use super::read_creed;
 use crate::code::Fault;
 use crate::members::{closed, required_text, text};
 use crate::message::Version;
+use crate::schema::{CreedText, Environment, ManifestHash, ModelPattern, Purpose};
 use chancery_core::canonical::{Dialect, write_without_member};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::json::{Place, Value};
+use schemars::JsonSchema;
 
-const ENVIRONMENTS: [&str; 4] = ["production", "staging", "development", "testing"];
+pub(crate) const ENVIRONMENTS: [&str; 4] = ["production", "staging", "development", "testing"];
 const HASH_PREFIX: &str = "sha256:";
 
 /// The sender's active constitution.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "constitution_announce", deny_unknown_fields)]
 pub struct ConstitutionAnnounce {
     /// The constitution as written; [`crate::creed::CreedRef::parse`] holds.
+    #[schemars(with = "CreedText")]
     pub constitution_ref: Box<str>,
     /// `sha256:` and the digest of its manifest.
+    #[schemars(with = "ManifestHash")]
     pub manifest_hash: Box<str>,
     /// Where it applies; everywhere when there is none.
     pub scope: Option<Scope>,
 }
 
 /// Where a constitution applies. A list that is absent or empty matches everything (VX-CA-4).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "scope", deny_unknown_fields)]
 pub struct Scope {
     /// Patterns of models, `*` for any run of characters.
+    #[schemars(with = "Option<Vec<ModelPattern>>")]
     pub model_families: Option<Vec<Box<str>>>,
     /// Purposes.
+    #[schemars(with = "Option<Vec<Purpose>>")]
     pub purposes: Option<Vec<Box<str>>>,
     /// Environments.
+    #[schemars(with = "Option<Vec<Environment>>")]
     pub environments: Option<Vec<Box<str>>>,
     /// Audiences, which only version 2.0 has here; they say nothing about a deployment (VX-V2-1).
+    #[schemars(skip)]
     pub audiences: Option<Vec<Box<str>>>,
 }
 

@@ -5,7 +5,9 @@ use crate::code::{Code, Fault};
 use crate::members::{closed, required, required_text};
 use crate::message::Version;
 use crate::message_id::MessageId;
+use crate::schema::CreedText;
 use chancery_core::json::{Place, Value};
+use schemars::JsonSchema;
 
 /// Most constraints of one message.
 pub const MAX_CONSTRAINTS: usize = 256;
@@ -17,16 +19,20 @@ pub const RESUME: &str = "x-vcp-resume";
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Constraints from a parent to its child.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(rename = "constraint_propagate", deny_unknown_fields)]
 pub struct ConstraintPropagate {
     /// What they are, in the order written.
+    #[schemars(length(min = 1, max = MAX_CONSTRAINTS))]
     pub constraints: Vec<Constraint>,
     /// What becomes of those the child has.
+    #[schemars(rename = "propagation_mode")]
     pub mode: Mode,
 }
 
 /// What becomes of the constraints a child has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "propagation_mode", rename_all = "lowercase")]
 pub enum Mode {
     /// They stay, and the more restrictive of each type wins.
     Merge,
@@ -35,13 +41,17 @@ pub enum Mode {
 }
 
 /// One constraint.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(rename = "constraint", deny_unknown_fields)]
 pub struct Constraint {
     /// Its type.
+    #[schemars(rename = "type", length(min = 1, max = MAX_TYPE))]
     pub kind: Box<str>,
     /// Its value; one that its type allows.
+    #[schemars(with = "serde_json::Value")]
     pub value: Value<'static>,
     /// The constitution it comes from.
+    #[schemars(rename = "source_constitution_ref", with = "CreedText")]
     pub source: Box<str>,
 }
 

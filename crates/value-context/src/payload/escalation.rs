@@ -7,6 +7,7 @@ use crate::message::Version;
 use crate::message_id::MessageId;
 use chancery_core::admin::RunState;
 use chancery_core::json::{Place, Value};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest reason in code points.
@@ -17,8 +18,11 @@ const MAX_BLOCKED_ACTION: usize = 1_024;
 const ID_LENGTH: usize = 36;
 
 /// How grave a concern is, lowest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "severity")]
 pub enum Severity {
     /// To be known.
     Info,
@@ -58,19 +62,25 @@ impl Severity {
 }
 
 /// A concern of a child, or its acknowledgement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "escalation", deny_unknown_fields)]
+#[schemars(extend("allOf" = crate::schema::when_acks_are_asked_for()))]
 pub struct Escalation {
     /// How grave it is.
     pub severity: Severity,
     /// Why, for people.
+    #[schemars(length(min = 1, max = MAX_REASON))]
     pub reason: Box<str>,
     /// The sender's context; any text, because a cry for help is never refused over it (VX-CTX-8).
+    #[schemars(length(min = 1))]
     pub context: Box<str>,
     /// Whether the sender asks for an acknowledgement.
     pub requires_ack: bool,
     /// What the sender was about to do.
+    #[schemars(length(max = MAX_BLOCKED_ACTION))]
     pub blocked_action: Option<Box<str>>,
     /// What it acknowledges, when it is an acknowledgement.
+    #[schemars(skip)]
     pub acknowledges: Option<Acknowledgement>,
 }
 

@@ -5,6 +5,7 @@ mod constraint;
 mod escalation;
 mod share;
 
+pub(crate) use announce::ENVIRONMENTS;
 pub use announce::{ConstitutionAnnounce, Deployment, Scope, manifest_hash};
 pub(crate) use constraint::trimmed;
 pub use constraint::{

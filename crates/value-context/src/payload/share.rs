@@ -4,14 +4,19 @@ use super::{read_context, read_creed};
 use crate::code::Fault;
 use crate::members::closed;
 use crate::personal_state::PersonalState;
+use crate::schema::{ContextText, CreedText};
 use chancery_core::json::{Place, Value};
+use schemars::JsonSchema;
 
 /// The sender's current context.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(rename = "context_share", deny_unknown_fields)]
 pub struct ContextShare {
     /// The context string as written; [`crate::context::validate`] holds.
+    #[schemars(with = "ContextText")]
     pub context: Box<str>,
     /// The active constitution as written; [`crate::creed::CreedRef::parse`] holds.
+    #[schemars(with = "CreedText")]
     pub constitution_ref: Box<str>,
     /// How the agent's owner is, when it is shared.
     pub personal_state: Option<PersonalState>,

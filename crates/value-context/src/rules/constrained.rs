@@ -61,15 +61,12 @@ fn apply_to(
         let value = Held::of(kind, &constraint.value);
         by_type.entry(&constraint.kind).or_default().push(value);
     }
+    let mut on_record = read_types(child, by_type.keys().copied(), cx)?;
     let mut changed = false;
     for (name, values) in by_type {
         let kind = ConstraintType::named(name);
         let key = constraints_key(child, name);
-        let on_record: Option<Constraints> = cx.row(&key)?;
-        if on_record.is_none() {
-            check_room_for_a_type(child, cx)?;
-        }
-        let mut constraints = on_record.unwrap_or_default();
+        let mut constraints = on_record.remove(name).unwrap_or_default();
         let floor = operator_values(record, name);
         let was_nobody = is_nobody(kind, &floor, &constraints);
         changed |= constraints.apply(kind, told.stamp(), propagate.mode, values, cx.now());
@@ -99,11 +96,30 @@ fn is_nobody(kind: ConstraintType, floor: &[Held], constraints: &Constraints) ->
         .is_some_and(|effective| effective.is_nobody(kind))
 }
 
-fn check_room_for_a_type(child: &str, cx: &Cx<'_>) -> Result<(), Stop> {
-    if cx.scan(&constraints_prefix(child))?.len() < MAX_TYPES {
-        return Ok(());
+/// What is on record of some types, fetched together; refuses when there is no room for those that are new.
+fn read_types<'n>(
+    child: &str,
+    names: impl Iterator<Item = &'n str>,
+    cx: &Cx<'_>,
+) -> Result<BTreeMap<&'n str, Constraints>, Stop> {
+    let (mut found, mut missing, mut new) = (BTreeMap::new(), Vec::new(), 0);
+    for name in names {
+        match cx.row(&constraints_key(child, name)) {
+            Ok(Some(constraints)) => {
+                found.insert(name, constraints);
+            }
+            Ok(None) => new += 1,
+            Err(Stop::Missing(keys)) => missing.extend(keys),
+            Err(stop) => return Err(stop),
+        }
     }
-    Err(full("the agent is under constraints of too many types"))
+    if !missing.is_empty() {
+        return Err(Stop::Missing(missing));
+    }
+    if new > 0 && cx.scan(&constraints_prefix(child))?.len() + new > MAX_TYPES {
+        return Err(full("the agent is under constraints of too many types"));
+    }
+    Ok(found)
 }
 
 fn full(message: &'static str) -> Stop {

@@ -179,7 +179,7 @@ fn acknowledged(
     match open {
         Some(mut open) => {
             open.waits = false;
-            standing.keep(&open, cx)?;
+            standing.keep(&open, cx);
             if let Some(state) = ack.state.filter(|_| from_parent) {
                 follow_parent(&standing, open, state, told, cx)?;
             }
@@ -229,7 +229,7 @@ fn follow_parent(
         RunState::Running => Ok(()),
         state => {
             open.holds = super::duties::stricter(open.holds, state);
-            standing.keep(&open, cx)?;
+            standing.keep(&open, cx);
             standing.hold(state, told.id, cx)
         }
     }
@@ -259,10 +259,10 @@ pub(super) fn sent(
     let is_forward = passes_on(told.sender, escalation, cx)?;
     if !is_forward && let Some(state) = own_state(escalation.severity, runtime) {
         open.holds = state;
-        standing.keep(&open, cx)?;
+        standing.add(&open, cx)?;
         return standing.hold(state, told.id, cx);
     }
-    standing.keep(&open, cx)
+    standing.add(&open, cx)
 }
 
 /// The state that an agent enters by sending an escalation (VX-RUN-2).

@@ -37,7 +37,8 @@ pub struct Evaluation {
     pub blocked_action: Option<Box<str>>,
 }
 
-fn key(agent: &str, id: MessageId) -> RowKey {
+/// The row of a judgement that is waited for.
+pub fn evaluation_key(agent: &str, id: MessageId) -> RowKey {
     RowKey::text("vx-evaluate", &[agent, &id.to_string()])
 }
 
@@ -60,7 +61,7 @@ pub(super) fn begin(agent: &str, told: &Told<'_>, escalation: &Escalation, cx: &
         context: escalation.context.clone(),
         blocked_action: escalation.blocked_action.clone(),
     };
-    cx.put(key(agent, told.id), &evaluation);
+    cx.put(evaluation_key(agent, told.id), &evaluation);
     let timer = Timer::Evaluate {
         agent: agent.to_owned(),
         id: told.id,
@@ -70,7 +71,7 @@ pub(super) fn begin(agent: &str, told: &Told<'_>, escalation: &Escalation, cx: &
 
 /// The judgement that is waited for.
 pub(super) fn find(agent: &str, id: MessageId, cx: &Cx<'_>) -> Result<Option<Evaluation>, Stop> {
-    cx.row(&key(agent, id))
+    cx.row(&evaluation_key(agent, id))
 }
 
 /// All judgements that are waited for from `agent`.
@@ -88,7 +89,7 @@ pub(super) fn end(agent: &str, id: MessageId, cx: &mut Cx<'_>) -> Result<bool, S
     let Some(evaluation) = find(agent, id, cx)? else {
         return Ok(false);
     };
-    cx.remove(key(agent, id));
+    cx.remove(evaluation_key(agent, id));
     cx.cancel_timer(&name(agent, id), evaluation.due);
     Ok(true)
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use chancery_core::admin::canonical_json;
 use chancery_core::decision::{Audit, Cx, Stop};
+use chancery_core::json::Object;
 use chancery_core::line::ProtocolName;
 
 use super::evaluations::Evaluation;
 use super::open::{Open, Standing};
-use super::runtime::{Runtime, cut};
+use super::runtime::{Runtime, cut, escalation_members};
 use super::told::Told;
 use super::{FORWARDED, window_id};
 use crate::agent::AgentRecord;
@@ -97,6 +98,11 @@ impl<'a> Received<'a> {
     }
 }
 
+/// The payload that passes an escalation on to the parent.
+pub fn as_forward(evaluation: &Evaluation) -> Object<'static> {
+    escalation_members(&Received::waiting(evaluation).as_forward())
+}
+
 /// Remembers that `agent` forwarded an escalation; false when it had already.
 pub(super) fn remember(agent: &str, original: MessageId, cx: &mut Cx<'_>) -> bool {
     let id = window_id(agent, original.uuid().as_bytes());
@@ -128,7 +134,7 @@ pub(super) fn forward(
     if let Some(stamp) = said {
         runtime.event("forwarded", received.id, cx);
         let standing = Standing { agent, record };
-        standing.keep(&waiting(stamp, record, parent, &escalation), cx)?;
+        standing.add(&waiting(stamp, record, parent, &escalation), cx)?;
     }
     Ok(())
 }

@@ -34,7 +34,8 @@ pub use announcements::{Announcement, Comparison, announcements_key, announcemen
 pub use children::{ChildView, child_key};
 pub use constrained::{constraints_key, constraints_prefix, effective};
 pub use duties::{Duties, stricter};
-pub use evaluations::EVALUATION;
+pub use evaluations::{EVALUATION, Evaluation, evaluation_key};
+pub use forwards::as_forward;
 pub use open::{Open, open_key, open_prefix};
 pub use receive::receive;
 pub use send::send;
@@ -84,6 +85,10 @@ pub fn wants(input: &Input<ValueContext>, wants: &mut Vec<RowKey>) {
         }
         Input::Outgoing { content, .. } => {
             wants.push(made::last_id_key());
+            wants.push(own_context_key(content.sender.as_str()));
+            if let Recipient::Directed(child) = &content.recipient {
+                wants.push(child_key(content.sender.as_str(), child.as_str()));
+            }
             (content.sender.as_str(), &content.recipient)
         }
         _ => return,
@@ -92,6 +97,7 @@ pub fn wants(input: &Input<ValueContext>, wants: &mut Vec<RowKey>) {
     wants.push(run_state_key(sender));
     match recipient {
         Recipient::Directed(agent) => {
+            wants.push(child_key(agent.as_str(), sender));
             wants.push(agent_key(ProtocolName::ValueContext, agent.as_str()));
             wants.push(share_key(agent.as_str(), sender));
             wants.push(chancery_core::inbox::open_page_key(&audience::inbox(

@@ -112,21 +112,31 @@ impl Standing<'_> {
         read_all(cx.scan(&open_prefix(self.participant(), self.agent))?)
     }
 
-    /// Puts an open escalation on record, or takes it off when nothing about it is open any more.
-    pub(super) fn keep(&self, open: &Open, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if !open.is_wanted() {
-            cx.remove(self.key(open.id));
-            return Ok(());
-        }
-        let is_new = cx.bytes(&self.key(open.id))?.is_none();
-        cx.put(self.key(open.id), open);
-        if is_new {
-            let all = self.all(cx)?;
-            for oldest in all.iter().take(all.len().saturating_sub(MAX_OPEN)) {
-                cx.remove(self.key(oldest.id));
-            }
+    /// Puts an escalation on record that was just sent.
+    ///
+    /// Its row is not looked up before: under an identifier that this decision made there is none, and a row that is
+    /// not in memory would have the decision made again, under another identifier.
+    pub(super) fn add(&self, open: &Open, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        self.keep(open, cx);
+        let all = self.all(cx)?;
+        for oldest in all.iter().take(all.len().saturating_sub(MAX_OPEN)) {
+            cx.remove(self.key(oldest.id));
         }
         Ok(())
+    }
+
+    /// Puts an open escalation on record, or takes it off when nothing about it is open any more.
+    pub(super) fn keep(&self, open: &Open, cx: &mut Cx<'_>) {
+        if open.is_wanted() {
+            cx.put(self.key(open.id), open);
+        } else {
+            cx.remove(self.key(open.id));
+        }
+    }
+
+    /// Notes that nothing is open under an identifier that this decision made.
+    pub(super) fn nothing_open(&self, id: MessageId, cx: &mut Cx<'_>) {
+        cx.remove(self.key(id));
     }
 
     /// Holds the agent to at least this state.

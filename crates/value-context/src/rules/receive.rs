@@ -65,6 +65,9 @@ fn decide(
         greeting: authentic.door == Door::WebSocket { greeting: true },
     };
     let mut meta = meta(authentic);
+    if matches!(&authentic.proof, Proof::Key { form: Some(_), .. }) {
+        tell("legacy_canonical", message, cx);
+    }
     meta.extend(keep_newest(&told, &listeners, cx)?);
     let now = cx.now();
     let line = cx.line(Draft {
@@ -118,12 +121,7 @@ fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Result<Verdict<Ans
     } else {
         "id_conflict"
     };
-    let message_id = Some(message.message_id.to_string());
-    cx.event(Event {
-        name,
-        protocol: ProtocolName::ValueContext,
-        message_id,
-    });
+    tell(name, message, cx);
     let mut repeat = Vec::new();
     let sender = message.sender.as_str();
     if name == "duplicate" && hosted(cx, sender)?.is_none() {
@@ -140,6 +138,14 @@ fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Result<Verdict<Ans
         answer: Answer::Duplicate(message.message_id),
         repeat,
     })
+}
+
+fn tell(name: &'static str, message: &Message, cx: &mut Cx<'_>) {
+    cx.event(Event {
+        name,
+        protocol: ProtocolName::ValueContext,
+        message_id: Some(message.message_id.to_string()),
+    });
 }
 
 fn meta(authentic: &Authentic<Message>) -> Vec<(&'static str, MetaValue)> {

@@ -59,6 +59,10 @@ impl Closes {
 
 /// Whether a context tells that the situation is resolved: a normal occasion and no emergency.
 fn is_resolved(context: &str) -> bool {
+    // Most shares say nothing of an occasion and need no closer look.
+    if !context.contains(Dimension::Occasion.symbol()) {
+        return false;
+    }
     Context::parse(context)
         .is_ok_and(|context| context.has(Dimension::Occasion, "➖") && !context.has_emergency())
 }

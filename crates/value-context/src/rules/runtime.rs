@@ -14,6 +14,7 @@ use chancery_core::line::{Origin, ProtocolName, Seq};
 
 use super::audience::{hand_over, listeners};
 use super::made::Made;
+use super::open::Standing;
 use super::told::Told;
 use super::{announcements, constrained, escalated, resumes, shares, unacknowledged};
 use crate::agent::{AgentRecord, hosted, participant};
@@ -97,7 +98,7 @@ impl<'s> Runtime<'s> {
     fn sent(&mut self, told: &Told<'_>, record: &AgentRecord, cx: &mut Cx<'_>) -> Result<(), Stop> {
         match told.payload {
             Payload::ContextShare(share) => {
-                shares::keep_own(told.sender, &share.context, cx);
+                shares::keep_own(told.sender, &share.context, cx)?;
                 resumes::sent(told, cx)
             }
             Payload::ConstitutionAnnounce(announce) => announcements::keep_own(told, announce, cx),
@@ -187,6 +188,8 @@ impl<'s> Runtime<'s> {
         if said.listeners.is_empty() {
             leave(agent, record, to, line, &said.told(), cx)?;
         }
+        let standing = Standing { agent, record };
+        standing.nothing_open(said.id, cx);
         escalated::remember_sent(agent, to, said.id, self, cx);
         self.said.push_back(said);
         Ok(Some(stamp))
@@ -254,7 +257,8 @@ pub(super) fn cut(reason: &str) -> Box<str> {
     }
 }
 
-fn escalation_members(escalation: &Escalation) -> Object<'static> {
+/// The payload of an escalation.
+pub(super) fn escalation_members(escalation: &Escalation) -> Object<'static> {
     let members = Object::with_capacity(5)
         .with("severity", escalation.severity.as_str())
         .with("reason", escalation.reason.to_string())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chancery_core::admin::{RunState, run_state};
+use chancery_core::admin::run_state;
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::json::Place;
 use chancery_core::line::{MetaValue, Origin};
@@ -20,6 +20,7 @@ use crate::code::{Code, Fault};
 use crate::message::{Payload, Recipient, Version};
 use crate::outgoing::Outgoing;
 use crate::protocol::Answer;
+use crate::runtime::{Emission, may_emit};
 use crate::settings::Settings;
 
 /// How long a repeated request is recognised.
@@ -114,11 +115,9 @@ fn sending_agent(outgoing: &Outgoing, cx: &Cx<'_>) -> Result<AgentRecord, Stop> 
             .into_refusal("sender")
             .into());
     };
-    let suspended = run_state(cx, participant(sender, Some(&record)))? == RunState::Suspended;
-    if suspended && !outgoing.content.is_exempt() {
-        let fault = Fault::new(Code::SenderSuspended, "the sender is suspended").under("VX-RUN-3");
-        return Err(fault.into_refusal("direction").into());
-    }
+    let state = run_state(cx, participant(sender, Some(&record)))?;
+    may_emit(Emission::Message(&outgoing.content), state)
+        .map_err(|forbidden| Fault::from(forbidden).into_refusal("direction"))?;
     Ok(record)
 }
 

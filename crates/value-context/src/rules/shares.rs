@@ -45,8 +45,13 @@ pub fn own_context_key(agent: &str) -> RowKey {
 }
 
 /// Keeps what a hosted agent shared itself.
-pub(super) fn keep_own(agent: &str, context: &str, cx: &mut Cx<'_>) {
-    cx.put(own_context_key(agent), &context);
+pub(super) fn keep_own(agent: &str, context: &str, cx: &mut Cx<'_>) -> Result<(), Stop> {
+    let key = own_context_key(agent);
+    let kept: Option<Box<str>> = cx.row(&key)?;
+    if kept.as_deref() != Some(context) {
+        cx.put(key, &context);
+    }
+    Ok(())
 }
 
 /// Keeps a share unless a newer one is there, by time and then identifier. Says how much the context changed.

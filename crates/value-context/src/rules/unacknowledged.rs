@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chancery_core::admin::{Act, canonical_json, node_line};
-use chancery_core::decision::{Audit, Cx, Stop, Verdict};
+use chancery_core::decision::{Audit, Cx, Event, Stop, Verdict};
 use chancery_core::delivery::Ask;
 use chancery_core::line::{Origin, ProtocolName, Seq};
 use chancery_core::protocol::Failure;
@@ -72,7 +72,7 @@ pub(super) fn climb(
     cx: &mut Cx<'_>,
 ) -> Result<(), Stop> {
     open.waits = false;
-    standing.keep(&open, cx)?;
+    standing.keep(&open, cx);
     runtime.event("ack_missing", open.id, cx);
     if !open.severity.is_grave() {
         return Ok(());
@@ -94,7 +94,7 @@ pub(super) fn climb(
         climbed.first = open.first;
         climbed.reason = open.reason.clone();
         climbed.left = left.collect();
-        return standing.keep(&climbed, cx);
+        return standing.add(&climbed, cx);
     }
     tell_operator(&open, runtime, cx);
     Ok(())
@@ -199,11 +199,15 @@ pub fn failed(
     };
     let now = cx.now();
     cx.line(node_line(&act, Origin::External, Some(now)));
+    cx.event(Event {
+        name: "delivery_failed",
+        protocol: ProtocolName::ValueContext,
+        message_id: None,
+    });
     if let Some(lost) = take_under_way(about, of, cx)?
         && let Some(record) = hosted(cx, &lost.sender)?
     {
         let mut runtime = Runtime::new(settings);
-        runtime.event("delivery_failed", lost.id, cx);
         let standing = Standing {
             agent: &lost.sender,
             record: &record,

@@ -11,6 +11,8 @@ mod identifiers;
 mod properties;
 mod requests;
 mod resumes;
+mod schema;
+mod signature_help;
 mod signatures;
 mod stage;
 mod standing;

@@ -1,7 +1,7 @@
 //! A node without I/O: rules over rows in memory, a clock that the test moves, and everything that would leave kept
 //! for the test to look at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use chancery_core::delivery::Delivery;
 use chancery_core::line::{Draft, Origin, ProtocolName, Seq};
 use chancery_core::protocol::{Authentic, Door, Failure, Input, Proof, Protocol};
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::{Lookup, MapRows, RowKey, Rows};
+use chancery_core::rows::{Lookup, MapRows, RowKey, Rows, RowsDamaged};
 use chancery_core::time::{Time, format_millis};
 use chancery_core::timer::{TIMERS, parse_timer_key};
 use chancery_core::window::Windows;
@@ -268,37 +268,59 @@ impl Stage {
         self.decide(|cx| ValueContext.decide(&input, &settings, cx))
     }
 
+    /// Decides as a node does whose rows are not in memory: what is missing is fetched, and the decision is made again
+    /// from another nonce.
     fn decide(
         &mut self,
-        rules: impl FnOnce(&mut Cx<'_>) -> Result<Verdict<Answer>, Stop>,
+        rules: impl Fn(&mut Cx<'_>) -> Result<Verdict<Answer>, Stop>,
     ) -> Result<Answer, Refusal> {
+        let mut fetched = BTreeSet::new();
+        for attempt in 0..64 {
+            match self.decide_once(&rules, &fetched, attempt) {
+                Err(Stop::Missing(keys)) => fetched.extend(keys),
+                Err(Stop::Refused(refusal)) => return Err(refusal),
+                Err(stop) => panic!("{stop:?}"),
+                Ok(answer) => return Ok(answer),
+            }
+        }
+        panic!("the decision keeps asking for other rows: {fetched:?}");
+    }
+
+    fn decide_once(
+        &mut self,
+        rules: &impl Fn(&mut Cx<'_>) -> Result<Verdict<Answer>, Stop>,
+        fetched: &BTreeSet<RowKey>,
+        attempt: u8,
+    ) -> Result<Answer, Stop> {
         let seq = self.log.len() as u64 + 1;
-        let mut nonce = [0; 16];
+        let mut nonce = [attempt; 16];
         nonce[..8].copy_from_slice(&seq.to_be_bytes());
         let mut open = Open;
+        let rows = Fetched {
+            rows: &self.rows,
+            fetched,
+        };
         let mut cx = Cx::new(Before {
             now: self.now,
             seq,
-            rows: &self.rows,
+            rows: &rows,
             windows: &self.windows,
             guards: &mut open,
             nonce,
             keeps_agenda: true,
         });
-        match rules(&mut cx) {
-            Ok(Verdict::Record { answer }) => {
-                let (unit, aside) = cx.into_unit().unwrap();
+        match rules(&mut cx)? {
+            Verdict::Record { answer } => {
+                let (unit, aside) = cx.into_unit()?;
                 self.keep_aside(aside);
                 self.record(unit, seq);
                 Ok(answer)
             }
-            Ok(Verdict::Pass { answer, repeat }) => {
+            Verdict::Pass { answer, repeat } => {
                 self.keep_aside(cx.into_aside());
                 self.repeated.extend(repeat);
                 Ok(answer)
             }
-            Err(Stop::Refused(refusal)) => Err(refusal),
-            Err(stop) => panic!("{stop:?}"),
         }
     }
 
@@ -368,6 +390,26 @@ impl Stage {
             .iter()
             .filter(|(event, _)| *event == name)
             .count()
+    }
+}
+
+/// Rows of which only those are in memory that were fetched.
+struct Fetched<'a> {
+    rows: &'a MapRows,
+    fetched: &'a BTreeSet<RowKey>,
+}
+
+impl Rows for Fetched<'_> {
+    fn get(&self, key: &RowKey) -> Lookup {
+        if self.fetched.contains(key) {
+            self.rows.get(key)
+        } else {
+            Lookup::NotLoaded
+        }
+    }
+
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+        self.rows.scan(prefix)
     }
 }
 

@@ -96,7 +96,8 @@ pub(super) fn guard(case: &mut Case<'_>) -> Outcome {
     let leak = facts.leak(&store, &currencies);
     expect("leak", leak.is_some(), case.bool("leak")?)?;
     if let Some(param) = case.optional("param") {
-        expect("param", leak, param.as_str())?;
+        let place = leak.and_then(|index| guard::place_of(index, &fields, &action, payload, &[]));
+        expect("param", place.as_deref(), param.as_str())?;
     }
     Ok(())
 }

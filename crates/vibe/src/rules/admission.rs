@@ -151,9 +151,10 @@ fn check_guard(
     let currencies: Vec<String> = cx.row(&currencies_key())?.unwrap_or_default();
     match message.facts.leak(&store, &currencies) {
         None => Ok(()),
-        Some(param) => {
-            let refusal = Code::PrivateUtilityLeak.refuse().in_check("guard");
-            Err(refusal.at(param).into())
+        Some(index) => {
+            let mut refusal = Code::PrivateUtilityLeak.refuse().in_check("guard");
+            refusal.path = message.place_of_fact(index);
+            Err(refusal.into())
         }
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn look_up(
     if age > Duration::from_secs(settings.idempotency_retention_s) {
         return Ok(Bound::Not);
     }
-    if record.fingerprint == message.fingerprint.as_bytes() {
+    if record.fingerprint == message.fingerprint().as_bytes() {
         Ok(Bound::Same(row.slice_ref(record.body)))
     } else {
         Ok(Bound::Other)
@@ -55,7 +55,7 @@ pub(super) fn look_up(
 pub(super) fn row(message: &Message, eval: Time, body: &[u8]) -> Bytes {
     let at = eval.to_string();
     let mut row = Vec::with_capacity(33 + at.len() + body.len());
-    row.extend_from_slice(message.fingerprint.as_bytes());
+    row.extend_from_slice(message.fingerprint().as_bytes());
     row.push(u8::try_from(at.len()).expect("a timestamp has at most 32 characters"));
     row.extend_from_slice(at.as_bytes());
     row.extend_from_slice(body);

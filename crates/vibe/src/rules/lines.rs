@@ -29,9 +29,9 @@ pub(super) struct LineOf<'l> {
 pub(super) fn line(of: &LineOf<'_>) -> Draft {
     let text = |text: Option<String>| text.map_or(MetaValue::Null, MetaValue::Text);
     let route = if of.to_world {
-        "apply_world"
+        word(b"\"apply_world\"")
     } else {
-        "deliver"
+        word(b"\"deliver\"")
     };
     Draft {
         protocol: ProtocolName::Vibe,
@@ -46,12 +46,17 @@ pub(super) fn line(of: &LineOf<'_>) -> Draft {
                 text(of.diff_of.map(|msg_id| ["sd_", msg_id].concat())),
             ),
             ("batch", of.batch.as_ref().map_or(MetaValue::Null, batch)),
-            ("partition_check", MetaValue::Text("pass".to_owned())),
-            ("payload_check", MetaValue::Text("pass".to_owned())),
+            ("partition_check", word(b"\"pass\"")),
+            ("payload_check", word(b"\"pass\"")),
             ("principal", text(of.principal.map(str::to_owned))),
-            ("route_decision", MetaValue::Text(route.to_owned())),
+            ("route_decision", route),
         ],
     }
+}
+
+/// A fixed word, written as JSON.
+const fn word(json: &'static [u8]) -> MetaValue {
+    MetaValue::Json(Bytes::from_static(json))
 }
 
 fn batch(batch: &Batch<'_>) -> MetaValue {

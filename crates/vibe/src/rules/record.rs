@@ -6,6 +6,7 @@ use chancery_core::decision::Stop;
 use chancery_core::ids::child_id;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{Origin, ProtocolName, Seq};
+use chancery_core::refusal::Refusal;
 
 use super::admission::merchant_of;
 use super::diff::Cause;
@@ -69,27 +70,20 @@ pub(super) fn accept(
     }
     turn.session.clock = turn.eval;
     turn.cx.put(key::session(turn.session_id), &turn.session);
-    let mut body = Vec::with_capacity(1_024);
-    body.extend_from_slice(b"{\"emitted\":[");
-    for (index, envelope) in emitted.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(envelope);
+    // Replay answers nobody.
+    if !turn.cx.keeps_agenda() {
+        return Ok(Answer::Accepted {
+            body: Bytes::new(),
+            replayed: false,
+        });
     }
-    body.extend_from_slice(b"],\"follow_up_error\":");
-    match &follow_up_error {
-        Some(refusal) => body.extend_from_slice(&refusal_body(refusal)),
-        None => body.extend_from_slice(b"null"),
-    }
-    body.extend_from_slice(b",\"msg_id\":");
-    write_string(step.msg_id, &mut body);
-    body.extend_from_slice(format!(",\"seq\":{},\"session_id\":", done.seq).as_bytes());
-    write_string(turn.session_id, &mut body);
-    body.extend_from_slice(b",\"state_diff\":");
-    body.extend_from_slice(done.diff.as_deref().unwrap_or(b"null"));
-    body.extend_from_slice(b",\"status\":\"accepted\"}");
-    let body = Bytes::from(body);
+    let body = body(
+        step.msg_id,
+        turn.session_id,
+        &done,
+        &emitted,
+        follow_up_error.as_ref(),
+    );
     if let (true, Some(own)) = (step.action.is_mutation(), step.key) {
         let row = idempotency::row(message, turn.eval, &body);
         turn.cx
@@ -101,6 +95,37 @@ pub(super) fn accept(
     })
 }
 
+/// The body of an acceptance (VC-HTTP-2).
+fn body(
+    msg_id: &str,
+    session_id: &str,
+    done: &Done,
+    emitted: &[Bytes],
+    follow_up_error: Option<&Refusal>,
+) -> Bytes {
+    let mut body = Vec::with_capacity(1_024);
+    body.extend_from_slice(b"{\"emitted\":[");
+    for (index, envelope) in emitted.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(envelope);
+    }
+    body.extend_from_slice(b"],\"follow_up_error\":");
+    match follow_up_error {
+        Some(refusal) => body.extend_from_slice(&refusal_body(refusal)),
+        None => body.extend_from_slice(b"null"),
+    }
+    body.extend_from_slice(b",\"msg_id\":");
+    write_string(msg_id, &mut body);
+    body.extend_from_slice(format!(",\"seq\":{},\"session_id\":", done.seq).as_bytes());
+    write_string(session_id, &mut body);
+    body.extend_from_slice(b",\"state_diff\":");
+    body.extend_from_slice(done.diff.as_deref().unwrap_or(b"null"));
+    body.extend_from_slice(b",\"status\":\"accepted\"}");
+    body.into()
+}
+
 /// Runs an envelope's action and drafts its lines. A refusal comes before any change, but for a derived identifier that is
 /// used: that one is of the whole unit (VC-CLR-9).
 pub(super) fn perform(
@@ -110,7 +135,7 @@ pub(super) fn perform(
     recorded: &Recorded<'_>,
     emitted: &mut Vec<Bytes>,
 ) -> Result<Done, Stop> {
-    let before = (!turn.is_new).then(|| views::session(&turn.session));
+    let before = (!turn.is_new && turn.cx.keeps_agenda()).then(|| views::session(&turn.session));
     let mut effect = act(turn, step, payload)?;
     let children = std::mem::take(&mut effect.children);
     let diff = finish_diff(turn, step, &mut effect, before)?;
@@ -166,6 +191,10 @@ fn finish_diff(
     let Some(diff) = &mut effect.diff else {
         return Ok(None);
     };
+    if !turn.cx.keeps_agenda() {
+        diff.ops.advance_world_hash(turn.cx)?;
+        return Ok(Some(Bytes::new()));
+    }
     let after = views::session(&turn.session);
     if before.as_ref() != Some(&after) {
         diff.ops.note("sessions", turn.session_id, before, after);

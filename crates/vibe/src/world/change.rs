@@ -1,7 +1,7 @@
 //! Changes of the world after the start, by an operator: catalog, stock, accounts, merchants. Each is a `node` line of
 //! kind `world`, so that replay makes it again (CH-JRN-1).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chancery_core::admin::canonical_json;
 use chancery_core::decision::{Cx, Stop};
@@ -10,7 +10,7 @@ use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowsDamaged;
 use serde::{Deserialize, Serialize};
 
-use super::index::{Card, Posting, card_key, word_key, words_of};
+use super::index::{Card, Posting, word_key, words_of};
 use super::rows::{
     CatalogRow, InventoryRow, LedgerRow, Merchant, ReputationRow, Table, bytes, currencies_key,
     item, merchant_key,
@@ -72,9 +72,11 @@ pub fn decide(act: &Act, cx: &mut Cx<'_>) -> Result<Seq, Stop> {
     for row in &change.merchants {
         set_merchant(row, &mut ops, cx)?;
     }
+    let mut words = Words::default();
     for row in &change.catalog {
-        set_listing(row, &mut ops, cx)?;
+        set_listing(row, &mut words, &mut ops, cx)?;
     }
+    words.write(cx);
     for row in &change.inventory {
         set_stock(row, &mut ops, cx)?;
     }
@@ -175,7 +177,37 @@ fn set_merchant(row: &Merchant, ops: &mut Ops, cx: &mut Cx<'_>) -> Result<(), St
     Ok(())
 }
 
-fn set_listing(row: &CatalogRow, ops: &mut Ops, cx: &mut Cx<'_>) -> Result<(), Stop> {
+/// The words that a change touches: each is read once and written once, however many listings have it.
+#[derive(Default)]
+struct Words(BTreeMap<String, Posting>);
+
+impl Words {
+    fn of(&mut self, word: &str, cx: &Cx<'_>) -> Result<&mut Posting, Stop> {
+        if !self.0.contains_key(word) {
+            let posting = match cx.bytes(&word_key(word))? {
+                None => Posting::default(),
+                Some(row) => {
+                    Posting::parse(&row).ok_or_else(|| RowsDamaged(format!("vibe-word/{word}")))?
+                }
+            };
+            self.0.insert(word.to_owned(), posting);
+        }
+        Ok(self.0.get_mut(word).expect("it was put in above"))
+    }
+
+    fn write(self, cx: &mut Cx<'_>) {
+        for (word, posting) in self.0 {
+            cx.put_bytes(word_key(&word), posting.to_row());
+        }
+    }
+}
+
+fn set_listing(
+    row: &CatalogRow,
+    words: &mut Words,
+    ops: &mut Ops,
+    cx: &mut Cx<'_>,
+) -> Result<(), Stop> {
     if cx.bytes(&merchant_key(&row.merchant_id))?.is_none() {
         return Err(refuse("a listing needs its merchant").into());
     }
@@ -186,44 +218,34 @@ fn set_listing(row: &CatalogRow, ops: &mut Ops, cx: &mut Cx<'_>) -> Result<(), S
         words_of(row),
     );
     ops.put(Table::Catalog, &entry, bytes(row), cx)?;
-    cx.put_bytes(card_key(&entry), Card::row_of(row));
-    for word in new.difference(&old) {
-        let mut posting = posting(word, cx)?;
-        posting.insert(&entry);
-        cx.put_bytes(word_key(word), posting.to_row());
+    let card = Card::bytes_of(row);
+    for word in &new {
+        let posting = words.of(word, cx)?;
+        if old.contains(word) {
+            posting.replace(&entry, card.clone());
+        } else {
+            posting.insert(&entry, card.clone());
+        }
     }
     for word in old.difference(&new) {
-        forget_word(word, &entry, cx)?;
-    }
-    Ok(())
-}
-
-fn posting(word: &str, cx: &Cx<'_>) -> Result<Posting, Stop> {
-    let Some(row) = cx.bytes(&word_key(word))? else {
-        return Ok(Posting::default());
-    };
-    Posting::parse(&row).ok_or_else(|| RowsDamaged(format!("vibe-word/{word}")).into())
-}
-
-/// Takes an item from a word. Where the row held only a part of the items it is made again from the catalog: rare.
-fn forget_word(word: &str, entry: &str, cx: &mut Cx<'_>) -> Result<(), Stop> {
-    let mut posting = posting(word, cx)?;
-    let was_whole = posting.count == posting.first.len() as u64;
-    posting.count = posting.count.saturating_sub(1);
-    posting.first.retain(|item| item != entry);
-    if !was_whole {
-        let mut whole = Posting::default();
-        for (key, row) in cx.scan(&Table::Catalog.prefix())? {
-            let row: CatalogRow = super::rows::parse(&row)
-                .map_err(|error| RowsDamaged(format!("{key:?}: {error}")))?;
-            if words_of(&row).contains(word) {
-                whole.insert(&item(&row.merchant_id, &row.sku_id));
-            }
+        if !words.of(word, cx)?.remove(&entry) {
+            *words.of(word, cx)? = whole_posting(word, cx)?;
         }
-        posting = whole;
     }
-    cx.put_bytes(word_key(word), posting.to_row());
     Ok(())
+}
+
+/// A word's items, made again from the catalog: for a row that held only a part of them and lost one. Rare.
+fn whole_posting(word: &str, cx: &Cx<'_>) -> Result<Posting, Stop> {
+    let mut whole = Posting::default();
+    for (key, row) in cx.scan(&Table::Catalog.prefix())? {
+        let row: CatalogRow =
+            super::rows::parse(&row).map_err(|error| RowsDamaged(format!("{key:?}: {error}")))?;
+        if words_of(&row).contains(word) {
+            whole.insert(&item(&row.merchant_id, &row.sku_id), Card::bytes_of(&row));
+        }
+    }
+    Ok(whole)
 }
 
 fn set_stock(stock: &Stock, ops: &mut Ops, cx: &mut Cx<'_>) -> Result<(), Stop> {

@@ -10,11 +10,11 @@ use chancery_core::json::{
     self, DuplicateNames, Integers, Object, Overflow, Place, ReadRules, Value,
 };
 use chancery_core::keys::p256::VerifyingKey;
-use chancery_core::keys::{Algorithm, KeyRecord, KeyState};
+use chancery_core::keys::{Algorithm, KeyRecord, KeySource, KeyState};
 use chancery_core::rows::MapRows;
 
 use super::hash::state_hash;
-use super::index::{Card, Posting, card_key, word_key, words_of};
+use super::index::{Card, Posting, word_key, words_of};
 use super::rows::{
     CatalogRow, InventoryRow, LedgerRow, Merchant, ReputationRow, Table, bytes, currencies_key,
     item, merchant_key, world_hash_key,
@@ -250,19 +250,20 @@ impl Seed {
 
     fn index_rows(&self) -> Vec<(chancery_core::rows::RowKey, Option<Bytes>)> {
         let mut postings: BTreeMap<String, Posting> = BTreeMap::new();
-        let mut rows = Vec::new();
         for row in &self.catalog {
             let entry = item(&row.merchant_id, &row.sku_id);
+            let card = Card::bytes_of(row);
             for word in words_of(row) {
-                postings.entry(word).or_default().insert(&entry);
+                postings
+                    .entry(word)
+                    .or_default()
+                    .insert(&entry, card.clone());
             }
-            rows.push((card_key(&entry), Some(Card::row_of(row))));
         }
-        let words = postings
+        postings
             .iter()
-            .map(|(word, posting)| (word_key(word), Some(posting.to_row())));
-        rows.extend(words);
-        rows
+            .map(|(word, posting)| (word_key(word), Some(posting.to_row())))
+            .collect()
     }
 
     /// The pinned keys as key lines hold them: put on record before the first envelope, so that the log alone says which key
@@ -276,6 +277,8 @@ impl Seed {
             state: KeyState::Active,
             valid_from: None,
             valid_until: None,
+            source: KeySource::Operator,
+            removed: false,
         };
         let mut records = Vec::new();
         for key in &self.keys {

@@ -7,6 +7,7 @@ mod limits;
 mod permissions;
 mod reads;
 mod replay;
+mod search;
 mod suite;
 mod support;
 mod vectors;

@@ -150,6 +150,15 @@ impl Desk {
     /// A node with tokens.
     pub fn with(settings: Settings, tokens: Option<Vec<(String, TokenRecord)>>) -> Self {
         let host = Host::new(&seed(&world()), settings, tokens).unwrap();
+        Self::over(host)
+    }
+
+    /// A node without tokens over another world.
+    pub fn of(seed: &Seed, settings: Settings) -> Self {
+        Self::over(Host::new(seed, settings, None).unwrap())
+    }
+
+    fn over(host: Host) -> Self {
         Self {
             host,
             sent: 0,

@@ -6,6 +6,7 @@
 mod evidence;
 mod stage;
 mod story;
+mod supervision;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -127,7 +128,9 @@ impl Playbill<'_> {
 pub(crate) fn run(args: &DemoArgs, terminal: &mut Terminal) -> Outcome {
     let stage = Stage::build(args.keep.as_deref())?;
     let mut playbill = Playbill { terminal, steps: 0 };
-    playbill.title("value-context: two agents of a home share what they know")?;
+    playbill.title(
+        "value-context: agents of a home share what they know, and one asks another for help",
+    )?;
     let runtime = super::serve::runtime()?;
     let played = runtime.block_on(story::play(&stage, &mut playbill));
     runtime.shutdown_background();

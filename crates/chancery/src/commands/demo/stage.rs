@@ -83,18 +83,17 @@ fn place(keep: Option<&Path>) -> Result<(PathBuf, Option<TempDir>), Failure> {
     }
 }
 
-/// Three agents that know each other; the hallway only listens and has no key.
+/// Three agents that know each other. The kitchen is the living room's parent; the hallway only listens and has no key.
 fn world(living_room: &SigningKey, kitchen: &SigningKey) -> Value {
-    let agent = |id: &str, peers: [&str; 2]| json!({"id": id, "parent": null, "children": [], "peers": peers});
     json!({
         "trust": {"trust_anchors": {
             LIVING_ROOM: trusted(living_room),
             KITCHEN: trusted(kitchen),
         }},
         "local_agents": [
-            agent(LIVING_ROOM, [KITCHEN, HALLWAY]),
-            agent(KITCHEN, [LIVING_ROOM, HALLWAY]),
-            agent(HALLWAY, [LIVING_ROOM, KITCHEN]),
+            {"id": LIVING_ROOM, "parent": KITCHEN, "children": [], "peers": [HALLWAY]},
+            {"id": KITCHEN, "parent": null, "children": [LIVING_ROOM], "peers": [HALLWAY]},
+            {"id": HALLWAY, "parent": null, "children": [], "peers": [LIVING_ROOM, KITCHEN]},
         ],
     })
 }

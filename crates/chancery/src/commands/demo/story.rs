@@ -7,15 +7,15 @@ use chancery_node::Clock;
 use serde_json::{Value, json};
 
 use super::stage::{HALLWAY, KITCHEN, LIVING_ROOM, Stage};
-use super::{Playbill, Shown, Step};
+use super::{Playbill, Shown, Step, supervision};
 use crate::client::{Answered, NodeClient};
 use crate::commands::send::{MESSAGES, signed};
 use crate::exit::{Failed, Failure};
 use crate::host::Host;
 
 const MORNING: &str = "⏰🌅|📍🏡|👥👶";
-const CONSTITUTION: &str = "creed://creed.space/family.safe.guide@1.2.0";
-const EVENING: &str = "⏰🌆|📍🏡|👥👶";
+pub(super) const CONSTITUTION: &str = "creed://creed.space/family.safe.guide@1.2.0";
+pub(super) const EVENING: &str = "⏰🌆|📍🏡|👥👶";
 
 /// Starts the node, plays, and stops it, also when a step failed.
 pub(super) async fn play(stage: &Stage, playbill: &mut Playbill<'_>) -> Result<(), Failed> {
@@ -69,10 +69,16 @@ async fn act(stage: &Stage, host: &Host, playbill: &mut Playbill<'_>) -> Result<
     playbill.show(
         "the kitchen broadcasts: one line, a copy for each who knows it",
         step,
-    )
+    )?;
+    supervision::play(stage, &scene, playbill).await
 }
 
-fn envelope(sender: &str, to: &str, context: &str, key: &SigningKey) -> Result<Bytes, Failure> {
+pub(super) fn envelope(
+    sender: &str,
+    to: &str,
+    context: &str,
+    key: &SigningKey,
+) -> Result<Bytes, Failure> {
     let members = json!({
         "type": "context_share",
         "sender": sender,
@@ -83,13 +89,13 @@ fn envelope(sender: &str, to: &str, context: &str, key: &SigningKey) -> Result<B
 }
 
 /// The node as the agents see it.
-struct Scene {
+pub(super) struct Scene {
     node: NodeClient,
 }
 
 impl Scene {
     /// Sends, and finds the envelope in the log and in each inbox.
-    async fn accepted(&self, envelope: &Bytes, inboxes: &[&str]) -> Step {
+    pub(super) async fn accepted(&self, envelope: &Bytes, inboxes: &[&str]) -> Step {
         let answer = self.send(envelope, 200, "accepted").await?;
         let id = answer["message_id"].as_str().unwrap_or_default();
         let mut found = None;
@@ -130,7 +136,7 @@ impl Scene {
             .with("inbox_entries", after))
     }
 
-    async fn refused(&self, envelope: &Bytes, status: u16, code: &str) -> Step {
+    pub(super) async fn refused(&self, envelope: &Bytes, status: u16, code: &str) -> Step {
         let answer = self.send(envelope, status, "rejected").await?;
         let error = &answer["error"];
         if error["code"] != code {
@@ -160,7 +166,12 @@ impl Scene {
     }
 
     /// Posts an envelope; anything but this status is a step gone wrong.
-    async fn send(&self, envelope: &Bytes, status: u16, says: &str) -> Result<Value, String> {
+    pub(super) async fn send(
+        &self,
+        envelope: &Bytes,
+        status: u16,
+        says: &str,
+    ) -> Result<Value, String> {
         let answered = self
             .node
             .post(&MESSAGES, envelope.clone())
@@ -188,13 +199,19 @@ impl Scene {
             .ok_or_else(|| format!("{id} is not in the inbox of {agent}"))
     }
 
-    async fn entries(&self, agent: &str) -> Result<Vec<Value>, String> {
+    pub(super) async fn entries(&self, agent: &str) -> Result<Vec<Value>, String> {
         let answered = self.get(&["inbox", "value-context", agent]).await?;
         let mut page: Value = answered.value().map_err(told)?;
         match page["entries"].take() {
             Value::Array(entries) => Ok(entries),
             _ => Err("an inbox has entries".to_owned()),
         }
+    }
+
+    /// What the node holds about an agent.
+    pub(super) async fn state(&self, agent: &str) -> Result<Value, String> {
+        let answered = self.get(&["state", "value-context", agent]).await?;
+        answered.value().map_err(told)
     }
 
     async fn get(&self, path: &[&str]) -> Result<Answered, String> {

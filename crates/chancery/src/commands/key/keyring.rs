@@ -17,6 +17,7 @@ use crate::terminal::Terminal;
 type SourcesOf<'s> = &'s dyn Fn(Flags) -> Sources;
 
 const KEYS: [&str; 2] = ["admin", "keys"];
+const SHORT_LIVED: [&str; 3] = ["admin", "keys", "short-lived"];
 const STATES: [&str; 3] = ["admin", "keys", "state"];
 
 /// What `key list` is asked.
@@ -41,6 +42,16 @@ pub(crate) struct EntryArgs {
     node: NodeArgs,
 }
 
+/// What `key add` is asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AddArgs {
+    #[command(flatten)]
+    key: EntryArgs,
+    /// The key of a spawned agent: it counts from now, for a day at most, and leaves the record with its agent
+    #[arg(long)]
+    short_lived: bool,
+}
+
 /// What `key revoke` is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RevokeArgs {
@@ -55,6 +66,12 @@ pub(crate) struct RevokeArgs {
 #[derive(Deserialize)]
 struct Listed {
     keys: Vec<KeyRecord>,
+}
+
+#[derive(Deserialize)]
+struct Registered {
+    seq: u64,
+    id: String,
 }
 
 #[derive(Deserialize)]
@@ -125,13 +142,34 @@ impl EntryArgs {
     }
 }
 
-/// Puts a key on record as it is described.
-pub(super) fn add(args: &EntryArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
+/// Puts a key on record as it is described, or for a while.
+pub(super) fn add(args: &AddArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
+    let (args, short_lived) = (&args.key, args.short_lived);
     let entry = args.read()?;
+    if short_lived {
+        return add_short_lived(args, &entry, sources, terminal);
+    }
     let node = args.node.client(sources)?;
     let record = args.record(&entry, &entry.state);
     let seq = client::block_on(async { put(&node, &KEYS, &record, &entry.id).await })?;
     tell(&[(&entry.id, &entry.state, seq)], terminal)
+}
+
+fn add_short_lived(
+    args: &EntryArgs,
+    entry: &Entry,
+    sources: SourcesOf<'_>,
+    terminal: &mut Terminal,
+) -> Outcome {
+    let node = args.node.client(sources)?;
+    let asked = json!({
+        "owner": args.owner,
+        "public": entry.public_key,
+        "valid_until": entry.valid_until,
+    });
+    let answered = client::block_on(node.post(&SHORT_LIVED, asked.to_string()))?;
+    let Registered { seq, id } = answered.done("the key")?.value()?;
+    tell(&[(&id, "active", seq)], terminal)
 }
 
 /// Makes a successor active first, so that there is never a moment without an active key; then those before rotate.

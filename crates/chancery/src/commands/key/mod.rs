@@ -31,9 +31,9 @@ pub(crate) enum KeyCommand {
     List(keyring::ListArgs),
     /// Put a key on record
     #[command(
-        after_help = "Example:\n  chancery key show parent.key | chancery key add agent://home.local/parent -"
+        after_help = "Example:\n  chancery key show parent.key | chancery key add agent://home.local/parent -\n  chancery key new child.key --valid-until 2026-11-15T20:00:00Z | chancery key add agent://home.local/child - --short-lived"
     )]
-    Add(keyring::EntryArgs),
+    Add(keyring::AddArgs),
     /// Make a successor the active key; the one before still verifies until it is retired
     #[command(
         after_help = "Example:\n  chancery key new parent-2.key --id k-02 > k-02.json\n  chancery key rotate agent://home.local/parent k-02.json"

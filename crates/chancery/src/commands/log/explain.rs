@@ -9,6 +9,7 @@ use chancery_journal::line::read;
 use serde_json::{Value, json};
 
 use super::{SourcesOf, Which, render};
+use crate::commands::send::signature_in_words;
 use crate::exit::{Exit, Failed, Failure, Outcome};
 use crate::log::{Lines, LogFile, Note, Summary, message_id, notes_about};
 use crate::terminal::{Progress, Terminal};
@@ -227,6 +228,19 @@ fn tell_note(note: &Note, terminal: &mut Terminal) -> Result<(), Failed> {
     )?;
     if let Some(path) = note.text("path") {
         writeln!(terminal.out, "  at: {path}")?;
+    }
+    let tried = note.members.get("would_verify_as");
+    let difference = note
+        .members
+        .get("first_difference_at")
+        .and_then(Value::as_u64);
+    match signature_in_words(tried.and_then(Value::as_str), difference) {
+        Some(way) => writeln!(terminal.out, "  the signature would verify as {way}")?,
+        None if tried.is_some() => writeln!(
+            terminal.out,
+            "  the signature verifies in no other dialect or encoding either"
+        )?,
+        None => {}
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::keys::ed25519::PublicKeyError;
 use crate::keys::p256::P256Error;
 use crate::time::Time;
 
-pub use record::{Algorithm, KeyRecord, KeyValidity};
+pub use record::{Algorithm, KeyRecord, KeySource, KeyValidity};
 pub use state::KeyState;
 
 use record::PublicKey;
@@ -51,6 +51,9 @@ pub enum KeyringError {
     /// An id stands for one key for good.
     #[error("the public key of an id cannot change")]
     OtherKey,
+    /// A key that was withdrawn must not come back, so its record stays.
+    #[error("a key that is {0} stays on record")]
+    Withdrawn(KeyState),
     /// The move is not one of VX-KEY-4.
     #[error("a key that is {from} cannot become {to}")]
     Move {

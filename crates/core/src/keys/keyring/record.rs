@@ -17,6 +17,25 @@ pub enum Algorithm {
     Es256,
 }
 
+/// By which way a key came on record, which says when it leaves again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeySource {
+    /// An operator's act.
+    #[default]
+    Operator,
+    /// A file: it leaves when it is in the file no more (VX-KEY-7).
+    File,
+    /// Made for a spawned agent: it leaves when the agent ends (VX-KEY-6).
+    Spawn,
+}
+
+impl KeySource {
+    fn is_operator(&self) -> bool {
+        *self == Self::Operator
+    }
+}
+
 /// A public key, whose it is, and when it counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +55,12 @@ pub struct KeyRecord {
     pub valid_from: Option<Time>,
     /// Last instant at which it counts; `None` is for ever.
     pub valid_until: Option<Time>,
+    /// By which way it came.
+    #[serde(default, skip_serializing_if = "KeySource::is_operator")]
+    pub source: KeySource,
+    /// In an act: the key is on record no more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
 }
 
 /// When a key counts: the part of a [`KeyRecord`] that a decision looks up again.

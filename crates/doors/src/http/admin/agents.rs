@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::door::{Call, HttpDoor, not_found};
 use super::super::reply::{Reply, json, not_stored};
-use super::{bad, record};
+use super::{bad, on_record_at, record};
 
 /// What an agent may be described by; keys are files of the node and are not set from outside.
 const MEMBERS: [&str; 9] = [
@@ -129,7 +129,11 @@ fn agent_of(members: Map<String, Value>) -> Result<(String, Value), String> {
         format!("{path}: {}", fault.reason)
     })?;
     let agent = world.agents.first().ok_or("there is no agent")?;
-    let record = serde_json::to_value(AgentRecord::of(agent)).map_err(|error| error.to_string())?;
+    let record = AgentRecord {
+        from_file: false,
+        ..AgentRecord::of(agent)
+    };
+    let record = serde_json::to_value(record).map_err(|error| error.to_string())?;
     Ok((agent.id.as_str().to_owned(), record))
 }
 
@@ -139,18 +143,7 @@ pub(crate) async fn remove(door: Arc<HttpDoor>, call: Call) -> Reply {
         return not_found();
     };
     match on_record(&door, protocol, &id).await {
-        Ok(Some(_)) => {
-            record(
-                &door,
-                Act::Agent {
-                    protocol,
-                    id,
-                    record: None,
-                    run_state: None,
-                },
-            )
-            .await
-        }
+        Ok(Some(_)) => on_record_at(door.office.end_agent(protocol, id).await),
         Ok(None) => not_found(),
         Err(reply) => reply,
     }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use chancery_core::admin::{Act, KEYS, key_key};
-use chancery_core::keys::{KeyRecord, KeyState};
+use chancery_core::keys::ed25519::decode_public_key;
+use chancery_core::keys::{KeyRecord, KeySource, KeyState};
 use chancery_core::rows::RowKey;
+use chancery_core::time::Time;
 use chancery_store::StoreError;
 use chancery_value_context::agent_id::AgentId;
 use http::StatusCode;
@@ -14,7 +16,7 @@ use serde_json::json;
 use super::super::door::{Call, HttpDoor, not_found};
 use super::super::query::Query;
 use super::super::reply::{Reply, json};
-use super::{bad, record};
+use super::{bad, record, refused};
 
 /// Longest name of a key.
 const ID_BYTES: usize = 128;
@@ -57,7 +59,46 @@ pub(crate) async fn add(door: Arc<HttpDoor>, call: Call) -> Reply {
     if key.id.is_empty() || key.id.len() > ID_BYTES || key.id.chars().any(char::is_control) {
         return bad("id has to have 1 to 128 bytes and no control characters");
     }
+    let key = KeyRecord {
+        source: KeySource::Operator,
+        removed: false,
+        ..key
+    };
     record(&door, Act::Key(key)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShortLived {
+    owner: String,
+    public: String,
+    valid_until: Time,
+}
+
+/// Lets a spawned agent sign for a while (VX-KEY-6).
+pub(crate) async fn add_short_lived(door: Arc<HttpDoor>, call: Call) -> Reply {
+    let asked: ShortLived = match call.value(&door).await {
+        Ok(asked) => asked,
+        Err(reply) => return reply,
+    };
+    if AgentId::parse(&asked.owner).is_err() {
+        return bad("owner does not name an agent");
+    }
+    let public = match decode_public_key(&asked.public) {
+        Ok(public) => public,
+        Err(fault) => return bad(&fault.to_string()),
+    };
+    let now = door.office.gate().clock().now();
+    let latest = now.saturating_add(door.office.short_lived_key_life());
+    if asked.valid_until < now || asked.valid_until > latest {
+        return bad("a short-lived key ends after now and within its longest life");
+    }
+    let (owner, until) = (&asked.owner, Some(asked.valid_until));
+    let registered = door.office.register_key(owner, *public.as_bytes(), until);
+    match registered.await {
+        Ok((seq, id)) => json(StatusCode::OK, &json!({ "seq": seq, "id": id })),
+        Err(refusal) => refused(&refusal),
+    }
 }
 
 #[derive(Deserialize)]

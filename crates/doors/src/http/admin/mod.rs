@@ -7,6 +7,7 @@ pub(crate) mod tokens;
 use std::sync::Arc;
 
 use chancery_core::admin::Act;
+use chancery_core::line::Seq;
 use chancery_core::refusal::Refusal;
 use http::StatusCode;
 use serde_json::json;
@@ -16,7 +17,12 @@ use super::reply::{Reply, coded_problem, json, problem};
 
 /// Puts an act on record and tells its line.
 async fn record(door: &HttpDoor, act: Act) -> Reply {
-    match door.office.act(act).await {
+    on_record_at(door.office.act(act).await)
+}
+
+/// Tells the line that an act is on, or why it is not.
+fn on_record_at(result: Result<Seq, Refusal>) -> Reply {
+    match result {
         Ok(seq) => json(StatusCode::OK, &json!({ "seq": seq })),
         Err(refusal) => refused(&refusal),
     }

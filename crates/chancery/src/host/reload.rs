@@ -1,0 +1,126 @@
+//! Files that change while the node runs: on a request, on SIGHUP, and when the world file changes (VX-KEY-7).
+//!
+//! A file that is broken, or that the record does not allow, leaves everything as it was and is told: in the log of the
+//! process, and as a `key_alert` event.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use chancery_core::decision::Event;
+use chancery_core::line::ProtocolName;
+use chancery_doors::HttpCarrier;
+use chancery_doors::http::{Reload, Reloaded};
+use chancery_node::Office;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+use super::bring_in_line;
+use super::files::WorldFile;
+use crate::config::Config;
+use crate::exit::Failure;
+
+/// How often the world file is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Reads the files again, one request after the other.
+pub(super) fn of(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>) -> Reload {
+    let shared = Arc::new((office, config, carrier, Mutex::new(())));
+    Arc::new(move || {
+        let shared = Arc::clone(&shared);
+        Box::pin(async move {
+            let (office, config, carrier, one_at_a_time) = &*shared;
+            let _turn = one_at_a_time.lock().await;
+            match read_again(office, config, carrier).await {
+                Ok(changes) => {
+                    tracing::info!(changes, "the files were read again");
+                    Reloaded::Changed(changes)
+                }
+                Err(failure) => {
+                    tracing::warn!(reason = %failure.what, "the files changed nothing");
+                    alert(office);
+                    Reloaded::Refused(failure.what)
+                }
+            }
+        })
+    })
+}
+
+async fn read_again(
+    office: &Office,
+    config: &Config,
+    carrier: &HttpCarrier,
+) -> Result<usize, Failure> {
+    let Some(path) = &config.value_context.world else {
+        return Ok(0);
+    };
+    let mut world = WorldFile::read(path, config.dev)?;
+    let secret_keys = world.take_secret_keys()?;
+    let vault = office.gate().vault();
+    // The record of an agent says whether the node signs for it, so the keys of new ones are held before.
+    let held: Vec<bool> = secret_keys
+        .iter()
+        .map(|(owner, _)| vault.holds(owner))
+        .collect();
+    let owners: Vec<String> = secret_keys.iter().map(|(owner, _)| owner.clone()).collect();
+    let mut replacing = Vec::new();
+    for ((owner, key), was_held) in secret_keys.into_iter().zip(&held) {
+        if *was_held {
+            replacing.push((owner, key));
+        } else {
+            vault.hold(owner, key);
+        }
+    }
+    let written = match bring_in_line(office, config, Some(&world)).await {
+        Ok(written) => written,
+        Err(failure) => {
+            let is_new = |owner: &str| {
+                let at = owners.iter().position(|known| known == owner);
+                at.is_some_and(|at| !held[at])
+            };
+            vault.keep_only(|owner| !is_new(owner));
+            return Err(failure);
+        }
+    };
+    carrier.set_addresses(world.addresses());
+    vault.keep_only(|owner| owners.iter().any(|kept| kept == owner));
+    for (owner, key) in replacing {
+        vault.hold(owner, key);
+    }
+    Ok(written)
+}
+
+fn alert(office: &Office) {
+    office.note_event(&Event {
+        name: "key_alert",
+        protocol: ProtocolName::ValueContext,
+        message_id: None,
+    });
+}
+
+/// Looks at the world file and reads it again when it has changed and then stayed as it is for one look: what is
+/// still being written is left alone.
+pub(super) fn watch(config: &Config, reload: &Reload) -> Option<JoinHandle<()>> {
+    let path = config.value_context.world.clone()?;
+    let reload = Arc::clone(reload);
+    let mut read = looks(&path);
+    Some(tokio::spawn(async move {
+        let mut before = read;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let now = looks(&path);
+            if now != read && now == before {
+                read = now;
+                reload().await;
+            }
+            before = now;
+        }
+    }))
+}
+
+/// What changes when a file does: its time, its size, and which file it is. None while there is no file.
+fn looks(path: &Path) -> Option<(SystemTime, u64, u64)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+}

@@ -1,0 +1,83 @@
+//! The session of the README, typed word by word: what is printed there is what the program prints.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{Place, workspace};
+
+/// A command and the lines that follow it; `…` stands for what differs from run to run.
+struct Typed {
+    command: String,
+    expected: Vec<String>,
+}
+
+/// The commands of the first `console` block.
+fn session() -> Vec<Typed> {
+    let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();
+    let block = readme.split("```console\n").nth(1).unwrap();
+    let block = block.split("```").next().unwrap();
+    let mut session: Vec<Typed> = Vec::new();
+    for line in block.lines() {
+        match line.strip_prefix("$ ") {
+            Some(command) => session.push(Typed {
+                command: command.to_owned(),
+                expected: Vec::new(),
+            }),
+            None => session.last_mut().unwrap().expected.push(line.to_owned()),
+        }
+    }
+    session
+}
+
+/// Whether a line is what the README shows.
+fn fits(pattern: &str, line: &str) -> bool {
+    let mut parts = pattern.split('…');
+    let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else {
+        return false;
+    };
+    let mut last = "";
+    for part in parts {
+        let Some(at) = rest.find(part) else {
+            return false;
+        };
+        rest = &rest[at + part.len()..];
+        last = part;
+    }
+    rest.is_empty() || (pattern.contains('…') && last.is_empty())
+}
+
+#[test]
+fn every_command_prints_what_the_readme_says() {
+    // CH-CLI-1, CH-CLI-2, VX-RUN-2, VX-RUN-4, VX-RUN-6
+    let place = Place::new();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_chancery"));
+    let session = session();
+    assert!(session.len() >= 8);
+    // One shell for all of it, as a reader has; a line of its own ends what each command wrote.
+    let mut script = String::from("exec 2>&1\n");
+    for typed in &session {
+        script.push_str(&format!("{}\necho '--- end'\n", typed.command));
+    }
+    let path = std::env::var("PATH").unwrap();
+    let folder = program.parent().unwrap().display();
+    let out = Command::new("bash")
+        .arg("-c")
+        .arg(&script)
+        .current_dir(place.path("."))
+        .env("PATH", format!("{folder}:{path}"))
+        .env_remove("CHANCERY_URL")
+        .env_remove("CHANCERY_TOKEN")
+        .env_remove("CHANCERY_CONFIG")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let mut written = text.split("--- end\n");
+    for typed in &session {
+        let lines: Vec<&str> = written.next().unwrap_or_default().lines().collect();
+        let command = &typed.command;
+        assert_eq!(lines.len(), typed.expected.len(), "{command}\n{text}");
+        for (pattern, line) in typed.expected.iter().zip(&lines) {
+            assert!(fits(pattern, line), "{command}\n{pattern}\n{line}\n{text}");
+        }
+    }
+}
