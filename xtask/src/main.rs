@@ -30,6 +30,7 @@ usage: cargo xtask COMMAND
   purity                     no forbidden dependency below a pure crate
   conformance [--json]       how many tests cite each requirement id
   soak [--list | STEP]       the long runs, all or one
+  sim --seed N               one seed of the loss test again
   fuzz TARGET [--minutes N]  fuzz one target (10 minutes unless told)
 ";
 
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         ["soak"] => soak::soak(None),
         ["soak", "--list"] => soak::list(),
         ["soak", step] => soak::soak(Some(step)),
+        ["sim", "--seed", seed] => soak::sim(seed),
         ["fuzz", target] => fuzz::fuzz(target, "10"),
         ["fuzz", target, "--minutes", minutes] => fuzz::fuzz(target, minutes),
         ["help" | "--help" | "-h"] => {

@@ -32,6 +32,13 @@ const STEPS: &[Step] = &[
         test: "kill",
         rounds: ("CHANCERY_KILL_ROUNDS", "1000"),
     },
+    Step {
+        name: "loss",
+        shows: "20,000 seeds of a lossy network: every escalation is acknowledged or reported, nothing is processed twice",
+        package: "chancery-node",
+        test: "loss::every",
+        rounds: ("CHANCERY_SIM_SEEDS", "20000"),
+    },
 ];
 
 /// `cargo xtask soak --list`.
@@ -77,6 +84,38 @@ pub fn soak(only: Option<&str>) -> Result<ExitCode> {
     })
 }
 
+/// `cargo xtask sim --seed N`: one seed of the loss test, as a failure names it.
+pub fn sim(seed: &str) -> Result<ExitCode> {
+    if seed.parse::<u64>().is_err() {
+        eprintln!("sim: {seed} is no seed: a whole number from 0 on");
+        return Ok(ExitCode::from(2));
+    }
+    let (passed, results) =
+        run::passes_keeping(&mut one_seed(seed), |line| line.starts_with("test result:"))?;
+    Ok(if passed && !ran_nothing(&results) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn one_seed(seed: &str) -> Command {
+    let arguments = [
+        "test",
+        "--package",
+        "chancery-node",
+        "--test",
+        "it",
+        "loss::every",
+    ];
+    let mut command = run::cargo(&project::root(), &arguments);
+    command
+        .args(["--", "--nocapture"])
+        .env("CHANCERY_SIM_SEEDS", "1")
+        .env("CHANCERY_SIM_FIRST", seed);
+    command
+}
+
 fn command(step: &Step) -> Command {
     let arguments = [
         "test",
@@ -107,6 +146,15 @@ mod tests {
         assert_eq!(
             run::shown(&command(&STEPS[0])),
             "CHANCERY_POWER_CUT_SEEDS=100000 cargo test --release --package chancery-store --test it power_cut \
+             -- --nocapture"
+        );
+    }
+
+    #[test]
+    fn a_seed_of_the_loss_test_runs_alone() {
+        assert_eq!(
+            run::shown(&one_seed("17")),
+            "CHANCERY_SIM_FIRST=17 CHANCERY_SIM_SEEDS=1 cargo test --package chancery-node --test it loss::every \
              -- --nocapture"
         );
     }

@@ -23,6 +23,7 @@ pub(crate) fn start_node(store: Arc<Embedded>) -> Result<Office> {
         soft_limits: SoftLimits::default(),
         carrier: Arc::new(NoCarrier),
         side_logs: SideLogs::default(),
+        hands: chancery_node::Hands::Own,
     })?)
 }
 

@@ -10,7 +10,7 @@ use chancery_doors::HttpCarrier;
 use chancery_doors::http::{ServeOptions, Server, serve};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::{
-    Clock, Entropy, GateLimits, Node, Office, Options, SideLogs, SoftLimits, Vault,
+    Clock, Entropy, GateLimits, Hands, Node, Office, Options, SideLogs, SoftLimits, Vault,
 };
 use chancery_store::{Embedded as OnDisk, Memory, Options as StoreOptions, Store, recover};
 use chancery_value_context::world::World;
@@ -67,6 +67,7 @@ impl Embedded {
             soft_limits: SoftLimits::default(),
             carrier: Arc::clone(&carrier) as Arc<_>,
             side_logs: SideLogs::default(),
+            hands: Hands::Own,
         })
         .map_err(|error| Error::Node(error.to_string()))?;
         let office = Arc::new(office);

@@ -13,6 +13,17 @@ use crate::committer::Committer;
 use crate::gate::Shared;
 use crate::sequencer::{BATCH_INPUTS, DecidedBatch, Sequencer};
 
+/// Who decides and commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Hands {
+    /// Two threads of the node's own.
+    #[default]
+    Own,
+    /// Whoever submits, before it waits for its answer: where one thread runs everything, things happen in one order
+    /// and a simulation can repeat them.
+    Callers,
+}
+
 /// What the two threads share.
 pub(crate) struct Clerks<S: Suite> {
     shared: Arc<Shared<S>>,
@@ -22,43 +33,72 @@ pub(crate) struct Clerks<S: Suite> {
 }
 
 /// The running threads.
-pub(crate) struct Threads([JoinHandle<()>; 2]);
+pub(crate) struct Threads {
+    running: Vec<JoinHandle<()>>,
+    /// What only this keeps, where callers lend their hands.
+    _kept: Option<Arc<dyn Send + Sync>>,
+}
 
 impl Threads {
+    /// No threads: callers work for these clerks as long as this is kept.
+    pub(crate) fn none<S: Suite>(clerks: Arc<Clerks<S>>) -> Self {
+        Self {
+            running: Vec::new(),
+            _kept: Some(clerks),
+        }
+    }
+
     /// Waits for both to end: everything accepted is durable then.
     pub(crate) fn join(self) {
-        for thread in self.0 {
+        for thread in self.running {
             let _ = thread.join();
         }
     }
 }
 
 impl<S: Suite> Clerks<S> {
-    /// Starts both threads.
-    pub(crate) fn start(
+    pub(crate) fn new(
         shared: Arc<Shared<S>>,
         sequencer: Sequencer<S>,
         committer: Committer<S>,
-    ) -> std::io::Result<Threads> {
-        let clerks = Arc::new(Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             shared,
             sequencer: Mutex::new(sequencer),
             committer: Mutex::new(committer),
             desk: Desk::default(),
-        });
+        })
+    }
+
+    /// Starts both threads.
+    pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<Threads> {
         let spawn = |name: &str| {
-            let clerk = Clerk(Arc::clone(&clerks));
+            let clerk = Clerk(Arc::clone(self));
             std::thread::Builder::new()
                 .name(name.to_owned())
                 .spawn(move || clerk.work())
         };
         let first = spawn("clerk 1")?;
         match spawn("clerk 2") {
-            Ok(second) => Ok(Threads([first, second])),
+            Ok(second) => Ok(Threads {
+                running: vec![first, second],
+                _kept: None,
+            }),
             Err(error) => {
-                clerks.shared.lanes.close();
+                self.shared.lanes.close();
                 Err(error)
             }
+        }
+    }
+
+    /// Decides and commits what waits, on the caller's thread.
+    pub(crate) fn work_off(&self) {
+        let lanes = &self.shared.lanes;
+        let mut entries = Vec::new();
+        while lanes.take_waiting(&mut entries, BATCH_INPUTS) {
+            let batch = lock(&self.sequencer).decide_batch(&mut entries);
+            lanes.let_go();
+            lock(&self.committer).take(batch);
         }
     }
 

@@ -15,12 +15,27 @@ pub enum Clock {
     System,
     /// A clock that stands still until it is set (CH-CFG-7).
     Fixed(Arc<Mutex<Time>>),
+    /// A clock that goes as the runtime's own time does: where that is simulated, so is this (VX-GEN-2).
+    Runtime {
+        /// What it said first.
+        first: Time,
+        /// When that was.
+        since: tokio::time::Instant,
+    },
 }
 
 impl Clock {
     /// A clock that stands at `now`.
     pub fn fixed(now: Time) -> Self {
         Self::Fixed(Arc::new(Mutex::new(now)))
+    }
+
+    /// A clock that says `now` now, and goes on with the runtime's time.
+    pub fn of_runtime(now: Time) -> Self {
+        Self::Runtime {
+            first: now,
+            since: tokio::time::Instant::now(),
+        }
     }
 
     /// The time, cut to microseconds (CH-JRN-14).
@@ -39,13 +54,16 @@ impl Clock {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .truncate_to_micros(),
+            Self::Runtime { first, since } => {
+                first.saturating_add(since.elapsed()).truncate_to_micros()
+            }
         }
     }
 
-    /// Sets a fixed clock, forwards or back; false for the machine's clock.
+    /// Sets a fixed clock, forwards or back; false for a clock that goes by itself.
     pub fn set(&self, to: Time) -> bool {
         match self {
-            Self::System => false,
+            Self::System | Self::Runtime { .. } => false,
             Self::Fixed(now) => {
                 *now.lock().unwrap_or_else(PoisonError::into_inner) = to;
                 true

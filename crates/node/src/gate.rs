@@ -1,7 +1,7 @@
 //! The gate: the one path of every input, from a caller's request to a durable answer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use chancery_core::keys::Keyring;
@@ -13,7 +13,7 @@ use chancery_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::clerks::{Clerks, Threads};
+use crate::clerks::{Clerks, Hands, Threads};
 use crate::clock::{Clock, Entropy};
 use crate::committer::{AfterCommit, Committer};
 use crate::lanes::Lanes;
@@ -54,6 +54,8 @@ pub(crate) struct Shared<S: Suite> {
     pub(crate) lanes: Lanes<Entry<S>>,
     pub(crate) committed_batch: AtomicU64,
     pub(crate) runtime: Handle,
+    /// Those whom callers lend their hands, where they do.
+    helped: OnceLock<Weak<Clerks<S>>>,
     failed: AtomicBool,
     failure: Notify,
 }
@@ -73,6 +75,11 @@ impl<S: Suite> Shared<S> {
 
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether callers decide and commit.
+    pub(crate) fn is_helped(&self) -> bool {
+        self.helped.get().is_some()
     }
 }
 
@@ -116,10 +123,11 @@ pub(crate) struct Parts<S: Suite> {
 }
 
 impl<S: Suite> Gate<S> {
-    /// Starts the threads that decide and commit.
+    /// Starts the threads that decide and commit, unless callers do it.
     pub(crate) fn start(
         parts: Parts<S>,
         soft: Soft,
+        hands: Hands,
         after: impl FnOnce(&Gate<S>) -> Box<dyn AfterCommit>,
     ) -> std::io::Result<(Self, Threads)> {
         let shared = Arc::new(Shared {
@@ -133,6 +141,7 @@ impl<S: Suite> Gate<S> {
             lanes: Lanes::new(),
             committed_batch: AtomicU64::new(0),
             runtime: Handle::current(),
+            helped: OnceLock::new(),
             failed: AtomicBool::new(false),
             failure: Notify::new(),
         });
@@ -148,7 +157,15 @@ impl<S: Suite> Gate<S> {
             after: after(&gate),
         };
         let sequencer = Sequencer::new(Arc::clone(&shared), parts.in_force, soft);
-        let threads = Clerks::start(shared, sequencer, committer)?;
+        let clerks = Clerks::new(Arc::clone(&shared), sequencer, committer);
+        let threads = match hands {
+            Hands::Own => clerks.start()?,
+            Hands::Callers => {
+                // Nobody else sets it.
+                let _ = shared.helped.set(Arc::downgrade(&clerks));
+                Threads::none(clerks)
+            }
+        };
         Ok((gate, threads))
     }
 
@@ -218,6 +235,12 @@ impl<S: Suite> Gate<S> {
         if self.shared.lanes.push(entry, urgent).is_err() {
             return Err(Overloaded);
         }
+        if let Some(clerks) = self.shared.helped.get() {
+            // Gone once the node is: then nobody answers, as after a crash.
+            if let Some(clerks) = clerks.upgrade() {
+                clerks.work_off();
+            }
+        }
         match answer.await {
             Ok(decided) => Ok(decided),
             // The node failed with this input under way: it may be on disk or not, so it is not answered at all.
@@ -239,6 +262,10 @@ impl<S: Suite> Gate<S> {
             return;
         }
         let store = Arc::clone(&self.shared.store);
+        if self.shared.is_helped() {
+            let _ = store.load(&keys);
+            return;
+        }
         // Should this fail the sequencer finds the rows missing and asks again.
         let _ = tokio::task::spawn_blocking(move || store.load(&keys)).await;
     }

@@ -25,6 +25,14 @@ struct State<T> {
 }
 
 impl<T> State<T> {
+    fn give(&mut self, into: &mut Vec<T>, most: usize) {
+        self.is_taken = true;
+        let urgent = self.urgent.len().min(most);
+        into.extend(self.urgent.drain(..urgent));
+        let normal = self.normal.len().min(most - urgent);
+        into.extend(self.normal.drain(..normal));
+    }
+
     fn is_empty(&self) -> bool {
         self.urgent.is_empty() && self.normal.is_empty()
     }
@@ -96,11 +104,17 @@ impl<T> Lanes<T> {
         if state.abandoned {
             return false;
         }
-        state.is_taken = true;
-        let urgent = state.urgent.len().min(most);
-        into.extend(state.urgent.drain(..urgent));
-        let normal = state.normal.len().min(most - urgent);
-        into.extend(state.normal.drain(..normal));
+        state.give(into, most);
+        true
+    }
+
+    /// The same without waiting: false when there is nothing to take right now.
+    pub(crate) fn take_waiting(&self, into: &mut Vec<T>, most: usize) -> bool {
+        let mut state = self.lock();
+        if state.abandoned || state.is_taken || state.is_empty() {
+            return false;
+        }
+        state.give(into, most);
         true
     }
 

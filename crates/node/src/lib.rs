@@ -28,6 +28,7 @@ mod tokens;
 mod value_context;
 mod vault;
 
+pub use clerks::Hands;
 pub use clock::{Clock, Entropy};
 pub use gate::{Gate, GateLimits, Overloaded, Permit};
 pub use inboxes::{InboxEntry, Inboxes};

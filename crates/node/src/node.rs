@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::after::Follow;
 use crate::allowance::Allowance;
-use crate::clerks::Threads;
+use crate::clerks::{Hands, Threads};
 use crate::clock::{Clock, Entropy};
 use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
 use crate::inboxes::Inboxes;
@@ -56,6 +56,8 @@ pub struct Options<S: Suite> {
     pub carrier: Arc<dyn Carrier>,
     /// Where refusals and events are noted.
     pub side_logs: SideLogs,
+    /// Who decides and commits.
+    pub hands: Hands,
 }
 
 /// Why a node did not start.
@@ -129,7 +131,7 @@ impl<S: Suite> Node<S> {
             in_force,
             limits: options.gate_limits,
         };
-        let (gate, threads) = Gate::start(parts, soft, |gate| {
+        let (gate, threads) = Gate::start(parts, soft, options.hands, |gate| {
             Box::new(Follow {
                 gate: gate.clone(),
                 inboxes: Arc::clone(&inboxes),

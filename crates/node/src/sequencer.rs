@@ -266,6 +266,13 @@ impl<S: Suite> Sequencer<S> {
                 .fail("a decision keeps asking for rows that were fetched");
             return;
         }
+        if self.shared.is_helped() {
+            match self.shared.store.load(&entry.fetched) {
+                Ok(_) => self.shared.lanes.push_front(entry),
+                Err(error) => self.shared.fail(&error.to_string()),
+            }
+            return;
+        }
         let parked = Parked::new(&self.shared);
         self.shared.runtime.spawn_blocking(move || {
             let shared = &parked.0;

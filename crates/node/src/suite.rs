@@ -4,7 +4,7 @@ use bytes::Bytes;
 use chancery_agh::answer::Answer as AghAnswer;
 use chancery_agh::settings::{RULES_VERSION as AGH_RULES, Settings as AghSettings};
 use chancery_agh::{Agh, rules as agh_rules};
-use chancery_core::admin::{self, Act};
+use chancery_core::admin::{self, Act, RunState};
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
@@ -100,6 +100,15 @@ impl Chancery {
             _ => Ok(()),
         };
         let seq = admin::decide(act, &hook, cx)?;
+        if let Act::Agent {
+            protocol: ProtocolName::ValueContext,
+            id,
+            run_state: Some(RunState::Running),
+            ..
+        } = act
+        {
+            rules::operator_resumed(id, cx)?;
+        }
         Ok(Verdict::Record {
             answer: AnyAnswer::Act(seq),
         })

@@ -119,6 +119,7 @@ codes! {
     Internal = "internal", 500, "VC-ERR-1", "a fault of this node";
     AuditUnavailable = "audit_unavailable", 503, "VC-AUD-4", "the log cannot be written";
     NotConfigured = "not_configured", 503, "CH-CFG-4", "this node has no world";
+    Overloaded = "overloaded", 503, "CH-LIM-3", "the receiver has no room for more";
 }
 
 impl Code {

@@ -127,6 +127,7 @@ fn start_node(
         },
         carrier,
         side_logs: opened.side_logs(config)?,
+        hands: chancery_node::Hands::Own,
     };
     Node::start(options).map_err(|error| match error {
         StartError::ClockBehind { .. } => Failure::usage(error.to_string()),

@@ -44,6 +44,17 @@ fn known_suites_pass_by_either_name() {
 }
 
 #[test]
+fn every_value_context_vector_passes() {
+    // CH-CLI-2, VX-TST-1
+    let place = copied();
+    let ran = place
+        .run(&["conform", "--vectors", "v/value-context"])
+        .exits(0)
+        .text();
+    assert_eq!(ran, "327 passed, 0 failed, 0 skipped\n");
+}
+
+#[test]
 fn a_planted_fault_fails_by_its_id() {
     // CH-CLI-2
     let place = copied();

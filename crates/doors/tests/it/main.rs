@@ -4,6 +4,7 @@
 mod administration;
 mod bounds;
 mod deliveries;
+mod every_code;
 mod inboxes;
 mod paths_and_rules;
 mod refusals;

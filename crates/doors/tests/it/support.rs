@@ -109,6 +109,7 @@ impl Setup {
             soft_limits: self.soft_limits,
             carrier: Arc::new(HttpCarrier::new(self.addresses).unwrap()),
             side_logs: SideLogs::default(),
+            hands: chancery_node::Hands::Own,
         };
         let office: Arc<Office> = Arc::new(Node::start(options).unwrap());
         office.reconcile_settings(&self.settings).await.unwrap();

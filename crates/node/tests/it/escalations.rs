@@ -116,6 +116,43 @@ async fn the_state_tells_who_is_held_and_by_what() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_operator_lets_an_agent_go_on_whatever_is_open() {
+    // VX-RUN-5: never by itself; the operator may.
+    let dir = tempfile::tempdir().unwrap();
+    let bureau = office(&dir).await;
+    send(
+        &bureau,
+        CHILD,
+        PARENT,
+        "escalation",
+        escalation("critical", "x"),
+    )
+    .await;
+    send(
+        &bureau,
+        CHILD,
+        PARENT,
+        "escalation",
+        escalation("emergency", "y"),
+    )
+    .await;
+    let key =
+        chancery_core::admin::agent_key(chancery_core::line::ProtocolName::ValueContext, CHILD);
+    let resume = chancery_core::admin::Act::Agent {
+        protocol: chancery_core::line::ProtocolName::ValueContext,
+        id: CHILD.to_owned(),
+        record: bureau.office.row(&key).unwrap(),
+        run_state: Some(RunState::Running),
+    };
+    bureau.office.act(resume).await.unwrap();
+    assert_eq!(state(&bureau, CHILD)["open_escalations"], json!([]));
+    assert_eq!(state(&bureau, PARENT)["children"][CHILD], "running");
+    bureau.send(CHILD, PARENT, None).await.unwrap();
+    assert_log_gives(&Chancery::default(), &**bureau.store());
+    bureau.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn grave_escalations_are_kept_in_full_for_the_owner_alone() {
     // VX-AUD-2, VX-AUD-3
     let dir = tempfile::tempdir().unwrap();

@@ -9,6 +9,7 @@ mod escalations;
 mod every_verb;
 mod inboxes;
 mod keys;
+mod loss;
 mod restarts;
 mod secrets;
 mod side_logs;

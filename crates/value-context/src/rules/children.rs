@@ -7,6 +7,7 @@ use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+use super::direction::is_supervised_by;
 use super::duties::stricter;
 use crate::constraints::Stamp;
 use crate::message_id::MessageId;
@@ -51,9 +52,10 @@ pub(super) fn view_of(parent: &str, child: &str, cx: &Cx<'_>) -> Result<ChildVie
     Ok(cx.row(&child_key(parent, child))?.unwrap_or_default())
 }
 
-/// Whether `parent` holds `child` suspended.
+/// Whether `parent` holds `child` suspended; one that is not its child any more is held by nobody.
 pub(super) fn is_held_suspended(parent: &str, child: &str, cx: &Cx<'_>) -> Result<bool, Stop> {
-    Ok(view_of(parent, child, cx)?.state == RunState::Suspended)
+    Ok(view_of(parent, child, cx)?.state == RunState::Suspended
+        && is_supervised_by(child, parent, cx)?)
 }
 
 impl ChildView {

@@ -36,7 +36,7 @@ pub use constrained::{constraints_key, constraints_prefix, effective};
 pub use duties::{Duties, stricter};
 pub use evaluations::{EVALUATION, Evaluation, evaluation_key};
 pub use forwards::as_forward;
-pub use open::{Open, open_key, open_prefix};
+pub use open::{Open, open_key, open_prefix, operator_resumed};
 pub use receive::receive;
 pub use send::send;
 pub use shares::{Share, own_context_key, share_key, shares_prefix};

@@ -12,7 +12,8 @@ use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::duties::stricter;
-use crate::agent::{AgentRecord, participant};
+use super::{children, evaluations};
+use crate::agent::{AgentRecord, hosted, participant};
 use crate::constraints::Stamp;
 use crate::message_id::MessageId;
 use crate::payload::{Escalation, Severity};
@@ -203,6 +204,23 @@ impl Standing<'_> {
             message_id: Some(of.to_string()),
         });
     }
+}
+
+/// The operator lets an agent go on: nothing of it is open any more, and its parent holds it to nothing.
+pub fn operator_resumed(agent: &str, cx: &mut Cx<'_>) -> Result<(), Stop> {
+    let record = hosted(cx, agent)?;
+    let prefix = RowKey::text("vx-open", &[participant(agent, record.as_ref())]);
+    for (key, _) in cx.scan(&prefix)? {
+        cx.remove(key);
+    }
+    let Some(parent) = record.and_then(|record| record.parent) else {
+        return Ok(());
+    };
+    for open in children::view_of(&parent, agent, cx)?.open {
+        evaluations::end(&parent, open.stamp.id, cx)?;
+    }
+    cx.remove(children::child_key(&parent, agent));
+    Ok(())
 }
 
 fn read_all(rows: Vec<(RowKey, Bytes)>) -> Result<Vec<Open>, Stop> {

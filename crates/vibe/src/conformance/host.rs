@@ -96,6 +96,20 @@ impl Host {
         Ok(host)
     }
 
+    /// A node that goes on from rows that a log left.
+    pub fn resume(rows: MapRows, settings: Settings, lines: u64) -> Result<Self, String> {
+        let keyring = admin::keyring(&rows).map_err(|damage| damage.to_string())?;
+        Ok(Self {
+            settings,
+            keyring,
+            rows,
+            windows: Windows::default(),
+            tokens: None,
+            units: Vec::new(),
+            lines,
+        })
+    }
+
     /// The rows so far.
     pub fn rows(&self) -> &MapRows {
         &self.rows

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use chancery_core::canonical::write_string;
-use chancery_core::decision::Stop;
+use chancery_core::decision::{Guard, Stop};
 use chancery_core::ids::child_id;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{Origin, ProtocolName, Seq};
@@ -60,6 +60,7 @@ pub(super) fn accept(
         signature: message.signature.as_deref(),
         principal,
     };
+    check_room(&mut turn, step, payload)?;
     let mut emitted = Vec::new();
     let done = perform(&mut turn, step, payload, &recorded, &mut emitted)?;
     let mut follow_up_error = None;
@@ -271,7 +272,17 @@ fn remember(turn: &mut Turn<'_, '_>, step: &Step<'_>, effect: &Effect, seq: Seq)
     row
 }
 
-/// Puts an envelope into the inbox of its receiver (VC-ADR-9).
+/// Refuses an envelope whose receiver has no room (CH-LIM-3), before anything changes.
+fn check_room(turn: &mut Turn<'_, '_>, step: &Step<'_>, payload: &Payload) -> Result<(), Stop> {
+    match receiver(turn, step.to, step.to_text, payload)? {
+        Some(name) => turn
+            .cx
+            .guard(Guard::Inbox { name: &name }, || Code::Overloaded.refuse()),
+        None => Ok(()),
+    }
+}
+
+/// Puts an envelope into the inbox of its receiver.
 fn deliver(
     turn: &mut Turn<'_, '_>,
     to: Address,
@@ -279,8 +290,23 @@ fn deliver(
     payload: &Payload,
     seq: Seq,
 ) -> Result<(), Stop> {
+    if turn.cx.keeps_agenda()
+        && let Some(name) = receiver(turn, to, to_text, payload)?
+    {
+        turn.cx.inbox(name, seq);
+    }
+    Ok(())
+}
+
+/// The inbox of a receiver, by session owner or merchant (VC-ADR-9); the world has none.
+fn receiver(
+    turn: &Turn<'_, '_>,
+    to: Address,
+    to_text: &str,
+    payload: &Payload,
+) -> Result<Option<InboxName>, Stop> {
     let owner = match to.side {
-        Side::World => return Ok(()),
+        Side::World => return Ok(None),
         Side::Platform => None,
         Side::Merchant => merchant_of(payload, turn.cx)?,
         Side::Buyer | Side::Consumer => Some(match &turn.session.consumer_id {
@@ -288,8 +314,7 @@ fn deliver(
             None => ["c_", turn.session_id].concat(),
         }),
     };
-    turn.cx.inbox(inbox(to_text, owner.as_deref()), seq);
-    Ok(())
+    Ok(Some(inbox(to_text, owner.as_deref())))
 }
 
 /// The inbox of an address: of a merchant or a consumer where the side has many.

@@ -13,7 +13,7 @@ use chancery_core::refusal::Refusal;
 use chancery_core::time::{Time, parse_value_context};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::{
-    Clock, Entropy, GateLimits, Node, Office, Options, Sent, SideLogs, SoftLimits, Vault,
+    Clock, Entropy, GateLimits, Hands, Node, Office, Options, Sent, SideLogs, SoftLimits, Vault,
 };
 use chancery_store::{Embedded, SideLog, SideLogLimits, Store, recover};
 use chancery_value_context::Answer;
@@ -91,6 +91,7 @@ impl Bureau {
             carrier: Arc::clone(&carrier) as Arc<_>,
             side_logs: SideLogs::new(log("rejections.jsonl"), log("events.jsonl"))
                 .with_audits(log("escalations.jsonl")),
+            hands: Hands::Own,
         });
         Self {
             office: Arc::new(office.unwrap()),

@@ -112,6 +112,7 @@ impl Setup {
             soft_limits: self.soft_limits,
             carrier: Arc::clone(&self.carrier) as Arc<_>,
             side_logs,
+            hands: chancery_node::Hands::Own,
         })?;
         Ok(Rig {
             node: Arc::new(node),
