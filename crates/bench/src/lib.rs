@@ -17,6 +17,7 @@ mod replay;
 mod report;
 mod store;
 mod traffic;
+mod ws;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub enum Bench {
     Replay,
     /// Durable answers over HTTP, many connections and one at a time.
     Http,
+    /// Durable answers over WebSocket, many envelopes under way on few connections.
+    Ws,
     /// What a million duplicate records and a node on a million lines take.
     Memory,
     /// All of them as short as they can be: that they run, not how fast.
@@ -80,6 +83,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::StoreSustained => Ok(vec![store::sustained(dir, *duration)?]),
         Bench::Replay => Ok(vec![replay::run(lines.unwrap_or(50_000), *duration)?]),
         Bench::Http => http::run(dir, lead, *duration),
+        Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
         Bench::Memory => memory::run(dir, lead, lines.unwrap_or(1_000_000)),
         Bench::Quick => quick(options),
     }
@@ -99,6 +103,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::StoreSustained,
         Bench::Replay,
         Bench::Http,
+        Bench::Ws,
         Bench::Memory,
     ] {
         reports.extend(run(bench, &options)?);
@@ -111,6 +116,7 @@ pub fn helper(args: &[String]) -> anyhow::Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         ["load", requests] => http::help(requests.as_ref()),
+        ["ws-load", requests] => ws::help(requests.as_ref()),
         ["records", count] => memory::help_records(count.parse()?),
         ["start", data] => memory::help_start(data.as_ref()),
         _ => anyhow::bail!("this is for benchmarks to call"),

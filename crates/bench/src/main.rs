@@ -37,10 +37,11 @@ fn main() -> Result<()> {
         ["store", "sustained"] => Bench::StoreSustained,
         ["replay"] => Bench::Replay,
         ["http"] => Bench::Http,
+        ["ws"] => Bench::Ws,
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, http, memory, quick"
+            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, http, ws, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

@@ -18,7 +18,7 @@ pub struct Delivery {
     pub from: String,
     /// The recipient, as the protocol names it.
     pub to: String,
-    /// Whether it leaves although its sender is suspended.
+    /// Whether it leaves although its sender is suspended. What is exempt also overtakes what is not.
     pub exempt: bool,
     /// The pauses before the second, third, … attempt. Their number limits the attempts.
     pub pauses_ms: Vec<u32>,

@@ -1,23 +1,28 @@
-//! Brings value-context messages to agents elsewhere, over HTTP (VX section 12.2, VX-HTTP-5).
+//! Brings value-context messages to agents elsewhere (VX sections 12.2 and 16).
 //!
 //! Guarantees: a message counts as delivered only when the other side says so about that very message; no redirect is
-//! followed; plain HTTP goes to this machine alone. Addresses come from configuration or from the agent's own name.
+//! followed; nothing goes to another machine without TLS. Addresses come from configuration or from the agent's own name.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::delivery::{Delivery, Whisper};
 use chancery_core::line::ProtocolName;
-use chancery_node::{Attempt, Carried, Carrier};
-use chancery_value_context::agent_id::AgentUri;
+use chancery_node::{Attempt, Carried, Carrier, Leave};
 use chancery_value_context::answer::MEDIA_TYPE;
+use http_body::{Frame, SizeHint};
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
 use serde::Deserialize;
+
+use crate::outgoing_tls::OutgoingTls;
+use crate::routes::Routes;
+use crate::ws::Switchboard;
 
 /// The most of an answer that is read.
 const ANSWER_BYTES: usize = 64 << 10;
@@ -33,18 +38,27 @@ const IDLE_PER_HOST: usize = 16;
 #[error("the HTTP client cannot be set up: {0}")]
 pub struct CarrierError(String);
 
-/// Carries over HTTP.
+/// Carries over an open WebSocket connection where there is one, else over HTTP (VX-WS-10, VX-WS-11).
 pub struct HttpCarrier {
     client: Client,
-    addresses: Arc<RwLock<BTreeMap<String, String>>>,
+    routes: Arc<Routes>,
+    switchboard: Arc<Switchboard>,
 }
 
 impl HttpCarrier {
-    /// A carrier that knows these addresses, by agent.
+    /// A carrier that knows these addresses, by agent, and trusts what the system trusts.
     pub fn new(addresses: BTreeMap<String, String>) -> Result<Self, CarrierError> {
-        // Another part of the program may have chosen a provider already.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let tls = OutgoingTls::new(None).map_err(|error| CarrierError(error.to_string()))?;
+        Self::with_tls(addresses, &tls)
+    }
+
+    /// The same with other trust.
+    pub fn with_tls(
+        addresses: BTreeMap<String, String>,
+        tls: &OutgoingTls,
+    ) -> Result<Self, CarrierError> {
         let client = Client::builder()
+            .tls_backend_preconfigured(tls.config())
             .redirect(Policy::none())
             .no_proxy()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -55,64 +69,56 @@ impl HttpCarrier {
             .map_err(|error| CarrierError(error.to_string()))?;
         Ok(Self {
             client,
-            addresses: Arc::new(RwLock::new(addresses)),
+            routes: Arc::new(Routes::new(addresses)),
+            switchboard: Arc::default(),
         })
     }
 
     /// Goes by these addresses from here on.
     pub fn set_addresses(&self, addresses: BTreeMap<String, String>) {
-        *self
-            .addresses
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = addresses;
+        self.routes.set(addresses);
     }
 
-    /// Where an agent is reached; none when there is no address, or none that may be used.
-    fn address_of(&self, agent: &str) -> Option<Url> {
-        let addresses = self
-            .addresses
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        let address = match addresses.get(agent) {
-            Some(address) => address.clone(),
-            None => AgentUri::parse(agent).ok()?.default_address(),
-        };
-        Url::parse(&address).ok().filter(may_be_used)
+    /// The open connections that it carries over.
+    pub fn switchboard(&self) -> &Arc<Switchboard> {
+        &self.switchboard
     }
-}
-
-/// HTTPS to anywhere; plain HTTP to this machine (VX-HTTP-5).
-fn may_be_used(url: &Url) -> bool {
-    let Some(host) = url.host_str() else {
-        return false;
-    };
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host);
-    let is_loopback = || {
-        host == "localhost"
-            || bare
-                .parse::<IpAddr>()
-                .is_ok_and(|address| address.is_loopback())
-    };
-    url.scheme() == "https" || url.scheme() == "http" && is_loopback()
 }
 
 impl Carrier for HttpCarrier {
-    fn carry(&self, delivery: Delivery, envelope: Bytes) -> Attempt {
-        let address = match delivery.protocol {
-            ProtocolName::ValueContext => self.address_of(&delivery.to),
-            ProtocolName::Agh => return without_broker(&delivery),
-            _ => None,
+    fn carry(&self, delivery: Delivery, envelope: Bytes, leave: Leave) -> Attempt {
+        if delivery.protocol == ProtocolName::Agh {
+            return without_broker(&delivery);
+        }
+        let failed = Carried::Failed { at_least: None };
+        if delivery.protocol != ProtocolName::ValueContext {
+            return Box::pin(std::future::ready(failed));
+        }
+        let Some(id) = message_id(&envelope) else {
+            return Box::pin(std::future::ready(Carried::Refused));
         };
+        if let Some(line) = self.switchboard.find(&delivery.to) {
+            return Box::pin(async move { line.carry(envelope, id, leave).await });
+        }
+        let Some(address) = self.routes.address_of(&delivery.to) else {
+            return Box::pin(std::future::ready(failed));
+        };
+        if matches!(address.scheme(), "ws" | "wss") {
+            let switchboard = Arc::clone(&self.switchboard);
+            return Box::pin(async move {
+                let line = switchboard.wait_for(&delivery.to).await;
+                line.carry(envelope, id, leave).await
+            });
+        }
         let client = self.client.clone();
-        Box::pin(async move {
-            match address {
-                Some(address) => post(&client, address, envelope).await,
-                None => Carried::Failed { at_least: None },
-            }
-        })
+        Box::pin(async move { post(&client, address, envelope, &id, leave).await })
+    }
+
+    fn place(&self, delivery: &Delivery) -> Option<String> {
+        match self.switchboard.find(&delivery.to) {
+            Some(line) => Some(format!("connection {}", line.number)),
+            None => self.routes.address_of(&delivery.to).map(String::from),
+        }
     }
 
     /// Value-context has no soft messages.
@@ -130,16 +136,51 @@ fn without_broker(delivery: &Delivery) -> Attempt {
     Box::pin(std::future::ready(carried))
 }
 
-async fn post(client: &Client, address: Url, envelope: Bytes) -> Carried {
-    let Some(id) = message_id(&envelope) else {
-        return Carried::Refused;
+/// A body that is handed out while its sender may send.
+struct GuardedBody {
+    bytes: Bytes,
+    leave: Leave,
+}
+
+impl http_body::Body for GuardedBody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.bytes.is_empty() {
+            return Poll::Ready(None);
+        }
+        if !self.leave.is_given() {
+            let withdrawn = std::io::Error::other("the sender is suspended");
+            return Poll::Ready(Some(Err(withdrawn)));
+        }
+        let bytes = std::mem::take(&mut self.bytes);
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.len() as u64)
+    }
+}
+
+async fn post(client: &Client, address: Url, envelope: Bytes, id: &str, leave: Leave) -> Carried {
+    let body = GuardedBody {
+        bytes: envelope,
+        leave,
     };
     let request = client
         .post(address)
         .header(CONTENT_TYPE, MEDIA_TYPE)
-        .body(envelope);
+        .body(reqwest::Body::wrap(body));
     match request.send().await {
-        Ok(response) => read(response, &id).await,
+        Ok(response) => read(response, id).await,
         Err(_) => Carried::Failed { at_least: None },
     }
 }
@@ -223,46 +264,4 @@ async fn body(mut response: Response) -> Option<Vec<u8>> {
         whole.extend_from_slice(&part);
     }
     Some(whole)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // VX-HTTP-5
-    #[test]
-    fn plain_http_goes_to_this_machine_alone() {
-        let used = |url: &str| Url::parse(url).is_ok_and(|url| may_be_used(&url));
-        for url in [
-            "https://a.example/x",
-            "http://127.0.0.1:1/x",
-            "http://[::1]:1/x",
-            "http://localhost/x",
-        ] {
-            assert!(used(url), "{url}");
-        }
-        for url in [
-            "http://a.example/x",
-            "http://10.0.0.1/x",
-            "ws://127.0.0.1/x",
-            "http://localhost.evil/x",
-        ] {
-            assert!(!used(url), "{url}");
-        }
-    }
-
-    // VX-AGT-5
-    #[test]
-    fn an_agent_without_an_address_is_reached_by_its_name() {
-        let known = BTreeMap::from([("opaque".to_owned(), "https://a.example/in".to_owned())]);
-        let carrier = HttpCarrier::new(known).unwrap();
-        let address = |agent| carrier.address_of(agent).map(String::from);
-        assert_eq!(address("opaque").as_deref(), Some("https://a.example/in"));
-        let named = "https://home.example:8443/.well-known/vcp/messages";
-        assert_eq!(
-            address("agent://home.example:8443/kitchen").as_deref(),
-            Some(named)
-        );
-        assert_eq!(address("another"), None);
-    }
 }

@@ -1,12 +1,16 @@
-//! The ways in: HTTP, and later WebSocket, A2A, MCP, NATS and the console.
+//! The ways in: HTTP, WebSocket, and later A2A, MCP, NATS and the console.
 //!
 //! Guarantees: every path has a rule that says who may use it; everything a remote can fill has a bound, and at the
 //! bound it is told to try again; an answer is given only after the node gave it.
 //!
 //! Refuses to: listen beyond this machine without TLS unless that is said explicitly, follow a redirect, send
-//! plain HTTP to another machine, and decide anything: rules are the node's business.
+//! anything to another machine without TLS, and decide anything: rules are the node's business.
 
 mod carrier;
 pub mod http;
+mod outgoing_tls;
+mod routes;
+pub mod ws;
 
 pub use carrier::{CarrierError, HttpCarrier};
+pub use outgoing_tls::OutgoingTls;

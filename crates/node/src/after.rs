@@ -11,6 +11,7 @@ use chancery_core::rows::RowKey;
 use crate::committer::AfterCommit;
 use crate::gate::Gate;
 use crate::inboxes::Inboxes;
+use crate::leave::Suspended;
 use crate::outbox::Outbox;
 use crate::sidelogs::SideLogs;
 use crate::timers::Timers;
@@ -20,6 +21,7 @@ pub(crate) struct Follow<S: Suite> {
     pub(crate) gate: Gate<S>,
     pub(crate) inboxes: Arc<Inboxes>,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) suspended: Arc<Suspended>,
     pub(crate) timers: Arc<Timers>,
     pub(crate) side_logs: Arc<SideLogs>,
     pub(crate) runtime: tokio::runtime::Handle,
@@ -27,7 +29,15 @@ pub(crate) struct Follow<S: Suite> {
 
 impl<S: Suite> AfterCommit for Follow<S> {
     fn follows(&self, key: &RowKey) -> bool {
-        self.timers.follows(key) || self.outbox.follows(key)
+        self.timers.follows(key) || self.suspended.follows(key)
+    }
+
+    fn about_to_commit(&mut self, units: &[Unit]) {
+        self.suspended.about_to_commit(units);
+    }
+
+    fn all_committed(&mut self, units: &[Unit]) {
+        self.suspended.committed(units);
     }
 
     fn committed(&mut self, unit: &Unit) {
@@ -36,7 +46,6 @@ impl<S: Suite> AfterCommit for Follow<S> {
             self.inboxes.arrived(name);
         }
         self.timers.follow(&unit.rows);
-        self.outbox.follow(&unit.rows);
         self.outbox.start(&self.gate, &unit.deliveries);
     }
 

@@ -23,6 +23,10 @@ const SEAL_ALONE: usize = 8;
 
 /// What follows a commit: woken readers, started deliveries, new timers.
 pub(crate) trait AfterCommit: Send {
+    /// Called before a batch is made durable.
+    fn about_to_commit(&mut self, units: &[Unit]);
+    /// Called with a committed batch, before its units.
+    fn all_committed(&mut self, units: &[Unit]);
     /// Whether it looks at changes of this row; of the others it gets none.
     fn follows(&self, key: &RowKey) -> bool;
     /// Called with each committed unit, in order, before any answer of its batch leaves.
@@ -76,11 +80,13 @@ impl<S: Suite> Committer<S> {
                 remembered: std::mem::take(&mut unit.remembered),
             });
         }
+        let units = &batch.units;
         let batch = Batch {
             base,
             head: self.chain.head(),
             units: stored,
         };
+        self.after.about_to_commit(units);
         match self.shared.store.commit(batch) {
             Ok(_) => true,
             Err(CommitError::Behind { head, .. }) => {
@@ -105,6 +111,7 @@ impl<S: Suite> Committer<S> {
         self.shared
             .committed_batch
             .store(batch.number, Ordering::Release);
+        self.after.all_committed(&batch.units);
         for unit in &batch.units {
             self.after.committed(unit);
         }

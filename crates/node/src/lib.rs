@@ -6,12 +6,14 @@
 
 mod after;
 mod allowance;
+mod arrivals;
 mod clerks;
 mod clock;
 mod committer;
 mod gate;
 mod inboxes;
 mod lanes;
+mod leave;
 mod node;
 mod office;
 mod office_agh;
@@ -28,10 +30,12 @@ mod tokens;
 mod value_context;
 mod vault;
 
+pub use arrivals::{Arrival, InProcess};
 pub use clerks::Hands;
 pub use clock::{Clock, Entropy};
 pub use gate::{Gate, GateLimits, Overloaded, Permit};
 pub use inboxes::{InboxEntry, Inboxes};
+pub use leave::Leave;
 pub use node::{Node, Options, StartError};
 pub use office::{Office, Sent, served_protocol};
 pub use outbox::{Attempt, Carried, Carrier, NoCarrier};

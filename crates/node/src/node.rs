@@ -9,7 +9,7 @@ use chancery_core::decision::Event;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::{RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::timer::TIMERS;
 use chancery_journal::InForce;
@@ -22,6 +22,7 @@ use crate::clerks::{Hands, Threads};
 use crate::clock::{Clock, Entropy};
 use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
 use crate::inboxes::Inboxes;
+use crate::leave::Suspended;
 use crate::outbox::{Carrier, Outbox};
 use crate::overlay::Overlay;
 use crate::sequencer::Decided;
@@ -109,9 +110,16 @@ impl<S: Suite> Node<S> {
         let started = options.clock.now();
         check_clock(&options.clock, options.store.head().time)?;
         let inboxes = Arc::new(Inboxes::new(Arc::clone(&options.store)));
-        let outbox = Arc::new(Outbox::new(Arc::clone(&options.store), options.carrier));
+        let suspended = Suspended::on_record(&*options.store)?;
+        let side_logs = Arc::new(options.side_logs.salted(salt(&*options.store)?));
+        let outbox = Arc::new(Outbox::new(
+            Arc::clone(&options.store),
+            options.clock.clone(),
+            options.carrier,
+            Arc::clone(&suspended),
+            Arc::clone(&side_logs),
+        ));
         let timers = Arc::new(Timers::new(options.clock.clone()));
-        let side_logs = Arc::new(options.side_logs);
         let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
         let in_force = InForce::of_rows(&*options.suite, rows)?;
         let soft_limits = options.soft_limits;
@@ -136,21 +144,14 @@ impl<S: Suite> Node<S> {
                 gate: gate.clone(),
                 inboxes: Arc::clone(&inboxes),
                 outbox: Arc::clone(&outbox),
+                suspended,
                 timers: Arc::clone(&timers),
                 side_logs: Arc::clone(&side_logs),
                 runtime: tokio::runtime::Handle::current(),
             })
         })?;
-        outbox.start(&gate, &outbox.unsettled()?);
-        let waiting = gate
-            .store()
-            .scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
-        timers.follow(
-            &waiting
-                .into_iter()
-                .map(|(key, row)| (key, Some(row)))
-                .collect::<Vec<_>>(),
-        );
+        outbox.resume(&gate)?;
+        timers.follow(&waiting_timers(gate.store())?);
         let firing = {
             let (timers, gate) = (Arc::clone(&timers), gate.clone());
             tokio::spawn(async move { timers.run(gate).await })
@@ -291,4 +292,29 @@ fn check_clock(clock: &Clock, journal: Option<Time>) -> Result<(), StartError> {
         return Err(StartError::ClockBehind { now, journal });
     }
     Ok(())
+}
+
+/// The timers on record.
+fn waiting_timers(store: &Arc<dyn Store>) -> Result<Vec<RowChange>, StoreError> {
+    let waiting = store.scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
+    Ok(waiting
+        .into_iter()
+        .map(|(key, row)| (key, Some(row)))
+        .collect())
+}
+
+/// What the names in events are hashed with: made once, kept beside the log (VX-AUD-1).
+fn salt(store: &dyn Store) -> Result<[u8; 16], StoreError> {
+    let key = RowKey::text("event-salt", &[]);
+    if let Some(salt) = store
+        .ops_get(&key)?
+        .and_then(|salt| salt.as_ref().try_into().ok())
+    {
+        return Ok(salt);
+    }
+    let mut salt = [0; 16];
+    getrandom::fill(&mut salt).map_err(|error| StoreError(error.to_string()))?;
+    let row = bytes::Bytes::copy_from_slice(&salt);
+    store.ops_put(&[(key, Some(row))], false)?;
+    Ok(salt)
 }

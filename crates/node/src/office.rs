@@ -1,21 +1,20 @@
 //! The node as doors see it: one method a thing that a caller can ask for.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
 use chancery_agh::Agh;
 use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
 use chancery_core::decision::Event;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{ProtocolName, Seq};
-use chancery_core::protocol::{Caller, Door, Input, Protocol};
+use chancery_core::protocol::{Input, Protocol};
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use chancery_store::StoreError;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
-use chancery_value_context::{Answer, ValueContext, signature_help};
+use chancery_value_context::{Answer, ValueContext};
 use serde::de::DeserializeOwned;
 
 use crate::node::Node;
@@ -40,57 +39,6 @@ pub struct Sent {
 }
 
 impl Office {
-    /// A value-context envelope from outside.
-    pub async fn receive_value_context(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
-        let mut result = self.receive(raw.clone(), door).await;
-        if let Err(refusal) = &mut result {
-            self.help_with_signature(refusal, &raw);
-        }
-        self.note(ProtocolName::ValueContext, &result);
-        result
-    }
-
-    /// Says in what other dialect or encoding a signature would verify, as long as that is asked seldom.
-    fn help_with_signature(&self, refusal: &mut Refusal, raw: &[u8]) {
-        if signature_help::applies(refusal) && self.hints().take(Instant::now()) {
-            let now = self.gate().clock().now();
-            signature_help::add(refusal, raw, &self.gate().keyring(), now);
-        }
-    }
-
-    async fn receive(&self, raw: Bytes, door: Door) -> Result<Answer, Refusal> {
-        let protocol = self.gate().suite().value_context();
-        let settings = self.gate().settings();
-        let permit = self.gate().permit();
-        let message = protocol.decode(raw, door, &settings.value_context)?;
-        let received = self.gate().clock().now();
-        self.check_start(&message, received)?;
-        let id = message.message_id.to_string();
-        let keys = self.gate().keyring();
-        let caller = Caller::default();
-        let authentic = protocol.authenticate(
-            message,
-            door,
-            &caller,
-            &keys,
-            &settings.value_context,
-            received,
-        )?;
-        let input = Input::Envelope(authentic);
-        let permit = match permit {
-            Ok(permit) => permit,
-            Err(_) if protocol.urgent(&input) => {
-                self.gate().urgent_permit().map_err(|_| overloaded(&id))?
-            }
-            Err(_) => return Err(overloaded(&id)),
-        };
-        let submitted = self
-            .gate()
-            .submit(AnyInput::ValueContext(input), received, Some(permit))
-            .await;
-        value_context_answer(submitted.map_err(|_| overloaded(&id))?)
-    }
-
     /// A value-context message of a hosted agent: the body of `POST /send/value-context`.
     pub async fn send_value_context(
         &self,
@@ -210,7 +158,7 @@ impl Office {
     }
 
     /// After a start without memory of identifiers, what was stamped before it may be a replay (VX-RPL-4).
-    fn check_start(&self, message: &Message, received: Time) -> Result<(), Refusal> {
+    pub(crate) fn check_start(&self, message: &Message, received: Time) -> Result<(), Refusal> {
         let cautious = !self.gate().store().is_durable()
             && !self.gate().clock().is_fixed()
             && received < self.started().saturating_add(START_CAUTION);
@@ -241,32 +189,34 @@ impl Office {
             .ok_or_else(|| StoreError(format!("line {seq} holds no message")))
     }
 
-    fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
+    pub(crate) fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
         match result {
             Ok(_) => metrics::counter!("chancery_answered_total", "protocol" => protocol.as_str())
                 .increment(1),
-            Err(refusal) => {
-                if refusal.code == Code::KeyNotValid.as_str() {
-                    self.note_event(&Event {
-                        name: "key_alert",
-                        protocol,
-                        message_id: refusal.message_id.clone(),
-                    });
-                }
-                self.note_rejection(protocol, refusal);
-            }
+            Err(refusal) => self.note_refused(protocol, refusal),
         }
+    }
+
+    pub(crate) fn note_refused(&self, protocol: ProtocolName, refusal: &Refusal) {
+        if refusal.code == Code::KeyNotValid.as_str() {
+            self.note_event(&Event {
+                name: "key_alert",
+                protocol,
+                message_id: refusal.message_id.clone(),
+            });
+        }
+        self.note_rejection(protocol, refusal);
     }
 }
 
-fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
+pub(crate) fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
     match decided.result? {
         AnyAnswer::ValueContext(answer) => Ok(answer),
         AnyAnswer::Act(_) | AnyAnswer::Vibe(_) | AnyAnswer::Agh(_) => Err(internal()),
     }
 }
 
-fn overloaded(message_id: &str) -> Refusal {
+pub(crate) fn overloaded(message_id: &str) -> Refusal {
     let refusal =
         Fault::new(Code::Overloaded, "the node is busy; try again").into_refusal("capacity");
     if message_id.is_empty() {

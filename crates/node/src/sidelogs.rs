@@ -2,7 +2,8 @@
 //! the owner alone, critical and emergency escalations in full (VX-AUD-2). Never the journal.
 
 use chancery_core::decision::{Audit, Event};
-use chancery_core::line::ProtocolName;
+use chancery_core::digest::{Sha256, hex};
+use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::refusal::Refusal;
 use chancery_core::time::Time;
 use chancery_store::SideLog;
@@ -17,6 +18,7 @@ const NOTED: [&str; 2] = ["first_difference_at", "would_verify_as"];
 pub struct SideLogs {
     rejections: Option<SideLog>,
     events: Option<SideLog>,
+    salt: [u8; 16],
     audits: Option<SideLog>,
 }
 
@@ -51,12 +53,21 @@ struct EventLine<'a> {
     message_id: Option<&'a str>,
 }
 
+#[derive(Serialize)]
+struct DeliveryLine<'a> {
+    event: &'static str,
+    protocol: &'static str,
+    seq: Seq,
+    recipient_hash: &'a str,
+}
+
 impl SideLogs {
     /// Both logs.
     pub fn new(rejections: SideLog, events: SideLog) -> Self {
         Self {
             rejections: Some(rejections),
             events: Some(events),
+            salt: [0; 16],
             audits: None,
         }
     }
@@ -68,6 +79,11 @@ impl SideLogs {
             audits: Some(audits),
             ..self
         }
+    }
+
+    /// The same with what names are hashed with.
+    pub(crate) fn salted(self, salt: [u8; 16]) -> Self {
+        Self { salt, ..self }
     }
 
     /// Notes a refusal.
@@ -117,6 +133,32 @@ impl SideLogs {
                 event: event.name,
                 protocol: event.protocol.as_str(),
                 message_id: event.message_id.as_deref(),
+            },
+        );
+    }
+}
+
+impl SideLogs {
+    /// Notes what became of a delivery; the line is named by its number, the recipient by its salted hash.
+    pub(crate) fn delivery(
+        &self,
+        event: &'static str,
+        protocol: ProtocolName,
+        seq: Seq,
+        recipient: &str,
+    ) {
+        metrics::counter!("chancery_events_total", "event" => event).increment(1);
+        let Some(log) = &self.events else { return };
+        let mut hash = Sha256::new();
+        hash.update(&self.salt);
+        hash.update(recipient.as_bytes());
+        write(
+            log,
+            &DeliveryLine {
+                event,
+                protocol: protocol.as_str(),
+                seq,
+                recipient_hash: &format!("sha256:{}", hex::encode(&hash.finish().0)),
             },
         );
     }

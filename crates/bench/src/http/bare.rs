@@ -31,19 +31,17 @@ struct Echo {
     writer: Sender<Line>,
 }
 
-struct Line {
-    bytes: Bytes,
-    durable: oneshot::Sender<()>,
+/// A line to be made durable, and who waits for it.
+pub(crate) struct Line {
+    pub(crate) bytes: Bytes,
+    pub(crate) durable: oneshot::Sender<()>,
 }
 
 /// Serves until the runtime ends.
 pub(crate) fn serve(listener: TcpListener, expected: Vec<Expected>, dir: &Path) -> Result<()> {
-    let log = BareLog::create(dir)?;
-    let (writer, lines) = channel();
-    std::thread::spawn(move || write(log, &lines));
     let echo = Echo {
         expected: Arc::new(expected),
-        writer,
+        writer: grouped_writer(dir)?,
     };
     let app = Router::new().route(PATH, post(answer)).with_state(echo);
     let listener = listener.tap_io(|stream| {
@@ -51,6 +49,14 @@ pub(crate) fn serve(listener: TcpListener, expected: Vec<Expected>, dir: &Path) 
     });
     tokio::spawn(async move { axum::serve(listener, app).await });
     Ok(())
+}
+
+/// A thread that makes lines durable in groups.
+pub(crate) fn grouped_writer(dir: &Path) -> Result<Sender<Line>> {
+    let log = BareLog::create(dir)?;
+    let (writer, lines) = channel();
+    std::thread::spawn(move || write(log, &lines));
+    Ok(writer)
 }
 
 /// Appends what has come in, syncs once, lets the answers go.

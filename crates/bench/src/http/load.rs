@@ -41,9 +41,9 @@ pub(crate) struct Told {
 }
 
 /// One request and the answer it must get.
-struct Request {
-    bytes: Box<[u8]>,
-    answer: Box<[u8]>,
+pub(crate) struct Request {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) answer: Box<[u8]>,
 }
 
 /// Requests as a file: of each the lengths, then the bytes of request and answer.
@@ -54,7 +54,7 @@ pub(crate) fn write_request(out: &mut Vec<u8>, request: &[u8], answer: &[u8]) {
     }
 }
 
-fn read_requests(file: &Path) -> Result<Vec<Request>> {
+pub(crate) fn read_requests(file: &Path) -> Result<Vec<Request>> {
     let bytes = std::fs::read(file)?;
     let mut rest = bytes.as_slice();
     let mut requests = Vec::new();
@@ -186,7 +186,7 @@ impl Side {
     }
 }
 
-fn told(answers: u64, start: Instant) -> Result<Told> {
+pub(crate) fn told(answers: u64, start: Instant) -> Result<Told> {
     Ok(Told {
         answers,
         elapsed_ns: u64::try_from(start.elapsed().as_nanos())?,

@@ -16,8 +16,8 @@ use chancery_value_context::answer::accepted;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use self::bare::Expected;
-use self::load::{Ask, Told, write_request};
+pub(crate) use self::bare::{Expected, Line, grouped_writer};
+pub(crate) use self::load::{Ask, Request, Told, read_requests, told, write_request};
 use crate::helper::Helper;
 use crate::host::Host;
 use crate::measure::{Latencies, Race, micros_each, peak_rss_bytes, process_cpu, timed};
@@ -211,7 +211,7 @@ impl Bench {
     }
 }
 
-fn local() -> SocketAddr {
+pub(crate) fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 

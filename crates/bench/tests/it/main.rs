@@ -48,6 +48,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "replay",
         "http",
         "http idle",
+        "ws",
         "memory records",
         "memory node",
     ];

@@ -21,6 +21,9 @@ pub(crate) enum BenchCommand {
     /// Durable answers over HTTP, against a bare server that does the same work
     #[command(after_help = "Example:\n  chancery bench http --seconds 10 --dir /var/tmp --json")]
     Http(BenchArgs),
+    /// Durable answers over WebSocket, against a bare server that does the same work
+    #[command(after_help = "Example:\n  chancery bench ws --seconds 10 --dir /var/tmp --json")]
+    Ws(BenchArgs),
     /// Lines made durable, at once and for long, against a bare append
     #[command(after_help = "Example:\n  chancery bench store --store embedded --dir /var/tmp")]
     Store(BenchArgs),
@@ -77,6 +80,7 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
         BenchCommand::Pipeline(args) if args.protocol == "agh" => (&[Bench::AghValidation], args),
         BenchCommand::Pipeline(args) => (&[Bench::Pipeline], args),
         BenchCommand::Http(args) => (&[Bench::Http], args),
+        BenchCommand::Ws(args) => (&[Bench::Ws], args),
         BenchCommand::Store(args) => (&[Bench::StoreAppend, Bench::StoreSustained], args),
         BenchCommand::Replay(args) => (&[Bench::Replay], args),
         BenchCommand::Memory(args) => (&[Bench::Memory], args),

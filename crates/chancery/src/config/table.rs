@@ -173,6 +173,12 @@ pub const KEYS: &[Key] = &[
         "private key of the certificate in PEM",
     ),
     key(
+        "tls.ca_file",
+        Kind::Path,
+        "\"\"",
+        "certificates in PEM that other nodes may be signed by, beside those the system trusts",
+    ),
+    key(
         "limits.requests_in_flight",
         SOME,
         "4096",
@@ -189,6 +195,12 @@ pub const KEYS: &[Key] = &[
         SOME,
         "16384",
         "connections open at once; beyond it the one idle longest is closed, or the new one",
+    ),
+    key(
+        "limits.websockets",
+        SOME,
+        "1024",
+        "WebSocket connections open at once; beyond it the answer is 503",
     ),
     key(
         "limits.rate_per_sender",

@@ -56,6 +56,8 @@ pub struct Limits {
     pub urgent_requests: u64,
     /// Connections open at once.
     pub open_connections: u64,
+    /// WebSocket connections open at once.
+    pub websockets: u64,
     /// Envelopes a sender may send in a second.
     pub rate_per_sender: u64,
     /// Unauthenticated failures of an address in a second (VX-ERR-4).
@@ -112,6 +114,8 @@ pub struct Config {
     pub tls_terminated_upstream: bool,
     /// TLS of our own.
     pub tls: Option<Tls>,
+    /// Whom other nodes may be certified by, beside those the system trusts.
+    pub ca_file: Option<PathBuf>,
     /// The size at which the log begins a new file.
     pub segment_bytes: u64,
     /// Memory for rows.
@@ -142,6 +146,7 @@ impl Config {
             public_url: Some(of.text("public_url").to_owned()).filter(|url| !url.is_empty()),
             tls_terminated_upstream: of.switch("tls_terminated_upstream"),
             tls: of.tls()?,
+            ca_file: of.path("tls.ca_file"),
             segment_bytes: of.integer("segment_bytes"),
             row_cache_bytes: of.integer("row_cache_bytes"),
             index_lag_entries: of.integer("index_lag_entries"),
@@ -202,6 +207,7 @@ impl Typed<'_> {
             requests_in_flight: self.integer("limits.requests_in_flight"),
             urgent_requests: self.integer("limits.urgent_requests"),
             open_connections: self.integer("limits.open_connections"),
+            websockets: self.integer("limits.websockets"),
             rate_per_sender: self.integer("limits.rate_per_sender"),
             failures_per_address: self.integer("limits.failures_per_address"),
             window_records: self.integer("limits.window_records"),

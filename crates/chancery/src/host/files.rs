@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chancery_core::keys::ed25519::SigningKey;
+use chancery_doors::OutgoingTls;
+use chancery_doors::http::TlsIdentity;
 use chancery_node::Vault;
 use chancery_value_context::world::World;
 
@@ -74,11 +76,21 @@ pub(super) fn vault(world: Option<&mut WorldFile>) -> Result<Arc<Vault>, Failure
     Ok(Arc::new(vault))
 }
 
-/// The certificate chain and the key, as PEM texts.
-pub(super) fn tls_identity(tls: &Tls) -> Result<(Vec<u8>, Vec<u8>), Failure> {
-    let read = |path: &Path| {
-        std::fs::read(path)
-            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
-    };
-    Ok((read(&tls.certificate)?, read(&tls.key)?))
+/// The certificate chain and the key.
+pub(super) fn tls_identity(tls: &Tls) -> Result<TlsIdentity, Failure> {
+    Ok(TlsIdentity {
+        certificates_pem: read(&tls.certificate)?,
+        key_pem: read(&tls.key)?,
+    })
+}
+
+/// What connections to other nodes are secured with.
+pub(super) fn outgoing_tls(ca_file: Option<&Path>) -> Result<OutgoingTls, Failure> {
+    let roots = ca_file.map(read).transpose()?;
+    OutgoingTls::new(roots.as_deref()).map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
 }

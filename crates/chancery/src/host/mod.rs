@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
-    HttpLimits, Reload, ServeError, ServeOptions, Server, TlsIdentity, serve,
+    HttpLimits, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
+use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
@@ -24,6 +25,7 @@ use crate::config::{self, Config};
 use crate::exit::Failure;
 use files::WorldFile;
 use opened::Opened;
+use reload::Reloading;
 
 pub(crate) use start_line::StartLine;
 
@@ -32,6 +34,7 @@ pub(crate) struct Host {
     /// The node.
     pub(crate) office: Arc<Office>,
     server: Server,
+    dialer: Arc<Dialer>,
     opened: Opened,
     reload: Reload,
     watch: Option<JoinHandle<()>>,
@@ -48,7 +51,10 @@ impl Host {
             .map(|path| WorldFile::read(path, config.dev))
             .transpose()?;
         let opened = Opened::open(config)?;
-        let carrier = Arc::new(carrier(world.as_ref())?);
+        let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
+        let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
+        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
+        let carrier = Arc::new(carrier.map_err(|error| Failure::usage(error.to_string()))?);
         let office = Arc::new(start_node(
             config,
             &opened,
@@ -57,14 +63,37 @@ impl Host {
         )?);
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
-        let reload = reload::of(Arc::clone(&office), config.clone(), carrier);
-        let server = open_door(Arc::clone(&office), config, Arc::clone(&reload))?;
+        let tls = tls_keeper(config)?;
+        let switchboard = Arc::clone(carrier.switchboard());
+        let dialer = Arc::new(Dialer::new(
+            Arc::clone(&office),
+            Arc::clone(&switchboard),
+            outgoing_tls,
+            ws_limits(config),
+        ));
+        let reload = reload::of(Reloading {
+            office: Arc::clone(&office),
+            config: config.clone(),
+            carrier,
+            dialer: Arc::clone(&dialer),
+            tls: tls.clone(),
+        });
+        let office_for_door = Arc::clone(&office);
+        let server = open_door(
+            office_for_door,
+            config,
+            tls,
+            switchboard,
+            Arc::clone(&reload),
+        )?;
+        dialer.call(&addresses);
         let watch = reload::watch(config, &reload);
         opened.tell_address(&server.listening().address.to_string());
         opened.scrub_in_background(&office);
         Ok(Self {
             office,
             server,
+            dialer,
             opened,
             reload,
             watch,
@@ -86,7 +115,8 @@ impl Host {
         if let Some(watch) = &self.watch {
             watch.abort();
         }
-        self.server.stop().await;
+        let calls = self.dialer.stop();
+        tokio::join!(self.server.stop(), calls);
         self.opened.stop_scrubbing();
         self.office
             .stop()
@@ -196,13 +226,30 @@ fn rule_settings(config: &Config) -> Settings {
     }
 }
 
-fn carrier(world: Option<&WorldFile>) -> Result<HttpCarrier, Failure> {
-    let addresses = world.map(WorldFile::addresses).unwrap_or_default();
-    HttpCarrier::new(addresses).map_err(|error| Failure::usage(error.to_string()))
+fn tls_keeper(config: &Config) -> Result<Option<Arc<TlsKeeper>>, Failure> {
+    let Some(tls) = &config.tls else {
+        return Ok(None);
+    };
+    let keeper = TlsKeeper::new(&files::tls_identity(tls)?);
+    keeper
+        .map(Some)
+        .map_err(|error| Failure::usage(error.to_string()))
 }
 
-fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Server, Failure> {
-    let tls = config.tls.as_ref().map(files::tls_identity).transpose()?;
+fn ws_limits(config: &Config) -> WsLimits {
+    WsLimits {
+        connections: count(config.limits.websockets),
+        ..WsLimits::default()
+    }
+}
+
+fn open_door(
+    office: Arc<Office>,
+    config: &Config,
+    tls: Option<Arc<TlsKeeper>>,
+    switchboard: Arc<Switchboard>,
+    reload: Reload,
+) -> Result<Server, Failure> {
     let limits = HttpLimits {
         connections: count(config.limits.open_connections),
         failures_per_s: u32::try_from(config.limits.failures_per_address).unwrap_or(u32::MAX),
@@ -211,13 +258,12 @@ fn open_door(office: Arc<Office>, config: &Config, reload: Reload) -> Result<Ser
     };
     let options = ServeOptions {
         listen: config.listen,
-        tls: tls.map(|(certificates_pem, key_pem)| TlsIdentity {
-            certificates_pem,
-            key_pem,
-        }),
+        tls,
         tls_terminated_upstream: config.tls_terminated_upstream,
         dev: config.dev,
         limits,
+        ws_limits: ws_limits(config),
+        switchboard,
         reload: Some(reload),
     };
     serve(office, options).map_err(|error| {

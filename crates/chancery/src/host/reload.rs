@@ -1,45 +1,56 @@
-//! Files that change while the node runs: on a request, on SIGHUP, and when the world file changes (VX-KEY-7).
+//! Files that change while the node runs: on a request, on SIGHUP, and when the world, the certificate or its key
+//! changes (VX-KEY-7, VX-HTTP-5).
 //!
 //! A file that is broken, or that the record does not allow, leaves everything as it was and is told: in the log of the
 //! process, and as a `key_alert` event.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use chancery_core::decision::Event;
 use chancery_core::line::ProtocolName;
 use chancery_doors::HttpCarrier;
-use chancery_doors::http::{Reload, Reloaded};
+use chancery_doors::http::{Reload, Reloaded, TlsKeeper};
+use chancery_doors::ws::Dialer;
 use chancery_node::Office;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use super::bring_in_line;
-use super::files::WorldFile;
+use super::files::{WorldFile, tls_identity};
 use crate::config::Config;
 use crate::exit::Failure;
 
-/// How often the world file is looked at.
+/// What a reload works on.
+pub(super) struct Reloading {
+    pub(super) office: Arc<Office>,
+    pub(super) config: Config,
+    pub(super) carrier: Arc<HttpCarrier>,
+    pub(super) dialer: Arc<Dialer>,
+    pub(super) tls: Option<Arc<TlsKeeper>>,
+}
+
+/// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Reads the files again, one request after the other.
-pub(super) fn of(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>) -> Reload {
-    let shared = Arc::new((office, config, carrier, Mutex::new(())));
+pub(super) fn of(reloading: Reloading) -> Reload {
+    let shared = Arc::new((reloading, Mutex::new(())));
     Arc::new(move || {
         let shared = Arc::clone(&shared);
         Box::pin(async move {
-            let (office, config, carrier, one_at_a_time) = &*shared;
+            let (reloading, one_at_a_time) = &*shared;
             let _turn = one_at_a_time.lock().await;
-            match read_again(office, config, carrier).await {
+            match read_again(reloading).await {
                 Ok(changes) => {
                     tracing::info!(changes, "the files were read again");
                     Reloaded::Changed(changes)
                 }
                 Err(failure) => {
                     tracing::warn!(reason = %failure.what, "the files changed nothing");
-                    alert(office);
+                    alert(&reloading.office);
                     Reloaded::Refused(failure.what)
                 }
             }
@@ -47,11 +58,18 @@ pub(super) fn of(office: Arc<Office>, config: Config, carrier: Arc<HttpCarrier>)
     })
 }
 
-async fn read_again(
-    office: &Office,
-    config: &Config,
-    carrier: &HttpCarrier,
-) -> Result<usize, Failure> {
+async fn read_again(reloading: &Reloading) -> Result<usize, Failure> {
+    let Reloading {
+        office,
+        config,
+        carrier,
+        dialer,
+        tls,
+    } = reloading;
+    if let (Some(keeper), Some(tls)) = (tls, &config.tls) {
+        let replaced = keeper.replace(&tls_identity(tls)?);
+        replaced.map_err(|error| Failure::usage(error.to_string()))?;
+    }
     let Some(path) = &config.value_context.world else {
         return Ok(0);
     };
@@ -83,7 +101,9 @@ async fn read_again(
             return Err(failure);
         }
     };
-    carrier.set_addresses(world.addresses());
+    let addresses = world.addresses();
+    dialer.call(&addresses);
+    carrier.set_addresses(addresses);
     vault.keep_only(|owner| owners.iter().any(|kept| kept == owner));
     for (owner, key) in replacing {
         vault.hold(owner, key);
@@ -99,19 +119,31 @@ fn alert(office: &Office) {
     });
 }
 
-/// Looks at the world file and reads it again when it has changed and then stayed as it is for one look: what is
+/// Looks at the files and reads them again when one has changed and then all stayed as they are for one look: what is
 /// still being written is left alone.
 pub(super) fn watch(config: &Config, reload: &Reload) -> Option<JoinHandle<()>> {
-    let path = config.value_context.world.clone()?;
+    let tls = config.tls.iter();
+    let tls = tls.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]);
+    let files: Vec<PathBuf> = config
+        .value_context
+        .world
+        .iter()
+        .cloned()
+        .chain(tls)
+        .collect();
+    if files.is_empty() {
+        return None;
+    }
     let reload = Arc::clone(reload);
-    let mut read = looks(&path);
+    let look_at_all = move || -> Vec<_> { files.iter().map(|file| looks(file)).collect() };
+    let mut read = look_at_all();
     Some(tokio::spawn(async move {
-        let mut before = read;
+        let mut before = read.clone();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let now = looks(&path);
+            let now = look_at_all();
             if now != read && now == before {
-                read = now;
+                read.clone_from(&now);
                 reload().await;
             }
             before = now;

@@ -61,6 +61,7 @@ fn help_of_every_command() {
         "bench",
         "bench pipeline",
         "bench http",
+        "bench ws",
         "bench store",
         "bench replay",
         "bench memory",

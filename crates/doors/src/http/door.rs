@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::Request;
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use http::StatusCode;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
 
 use super::access::Access;
 use super::body::{Bodies, BodyFault};
@@ -20,6 +21,7 @@ use super::connections::Connections;
 use super::failures::Failures;
 use super::limits::HttpLimits;
 use super::reply::{Reply, problem};
+use crate::ws::{Switchboard, WsLimits};
 
 /// What a reload of the files came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,10 @@ pub(crate) struct HttpDoor {
     pub(crate) failures: Failures,
     pub(crate) connections: Connections,
     pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) sockets: Arc<Semaphore>,
+    pub(crate) talks: Talks,
+    pub(crate) switchboard: Arc<Switchboard>,
+    pub(crate) ws_limits: WsLimits,
     pub(crate) reads: Arc<Semaphore>,
     pub(crate) reload: Option<Reload>,
     pub(crate) stopping: watch::Sender<bool>,
@@ -51,6 +57,7 @@ impl HttpDoor {
     pub(crate) fn new(
         office: Arc<Office>,
         limits: HttpLimits,
+        (ws_limits, switchboard): (WsLimits, Arc<Switchboard>),
         dev: bool,
         reload: Option<Reload>,
     ) -> Self {
@@ -60,6 +67,10 @@ impl HttpDoor {
             failures: Failures::new(limits.failures_per_s, limits.failure_addresses),
             connections: Connections::new(limits.connections),
             watchers: Arc::new(Semaphore::new(limits.watchers)),
+            sockets: Arc::new(Semaphore::new(ws_limits.connections)),
+            talks: Talks::default(),
+            switchboard,
+            ws_limits,
             reads: Arc::new(Semaphore::new(limits.reads)),
             reload,
             stopping: watch::Sender::new(false),
@@ -114,6 +125,24 @@ impl HttpDoor {
             }
             Err(_) => Err(internal()),
         }
+    }
+}
+
+/// The WebSocket connections that are open here.
+#[derive(Default)]
+pub(crate) struct Talks(Mutex<JoinSet<()>>);
+
+impl Talks {
+    /// Begins one.
+    pub(crate) fn spawn(&self, talk: impl Future<Output = ()> + Send + 'static) {
+        let mut talks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while talks.try_join_next().is_some() {}
+        talks.spawn(talk);
+    }
+
+    /// All of them, to wait for.
+    pub(crate) fn take(&self) -> JoinSet<()> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -29,8 +29,12 @@ struct Counts {
 struct Count {
     since: Instant,
     failures: u32,
+    /// Bodies that were read although the failures are used up.
+    bodies: u32,
 }
 
+/// Bodies that an address whose failures are used up still has read in a second (CH-LIM-3).
+const BODIES_PER_S: u32 = 5;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Failures {
@@ -57,6 +61,21 @@ impl Failures {
         count.is_some_and(|count| count.since.elapsed() < SECOND && count.failures >= self.per_s)
     }
 
+    /// Whether an address whose failures are used up may have one more body read as far as its type.
+    pub(crate) fn takes_body(&self, address: IpAddr) -> bool {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = &mut *counts;
+        let count = match counts.of.get_mut(&network(address)) {
+            Some(count) => count,
+            None => match &mut counts.of_others {
+                Some(count) => count,
+                None => return true,
+            },
+        };
+        count.bodies = count.bodies.saturating_add(1);
+        count.bodies <= BODIES_PER_S
+    }
+
     /// Counts one failure.
     pub(crate) fn count(&self, address: IpAddr) {
         let now = Instant::now();
@@ -70,6 +89,7 @@ impl Failures {
         let fresh = Count {
             since: now,
             failures: 0,
+            bodies: 0,
         };
         let is_full = counts.of.len() >= self.addresses && !counts.of.contains_key(&address);
         let count = if is_full {
@@ -120,6 +140,16 @@ mod tests {
         failures.count(address(1));
         assert!(failures.is_over(address(1)));
         assert!(!failures.is_over(address(2)));
+    }
+
+    // CH-LIM-3
+    #[test]
+    fn an_address_that_is_over_has_five_bodies_read() {
+        let failures = Failures::new(1, 8);
+        failures.count(address(1));
+        assert!(failures.is_over(address(1)));
+        let read = (0..20).filter(|_| failures.takes_body(address(1))).count();
+        assert_eq!(read, 5);
     }
 
     // CH-LIM-1

@@ -17,6 +17,7 @@ use metrics::Counter;
 
 use super::body::BodyFault;
 use super::door::{Call, HttpDoor};
+use super::escalation::says_escalation;
 use super::guard::is_at_home;
 use super::reply::Reply;
 use super::router::Shape;
@@ -39,14 +40,12 @@ where
     if door.is_dev() && !is_at_home(parts) {
         return Shape::ValueContext.foreign();
     }
-    if door.failures.is_over(peer) {
-        let refusal = at_the_door(
-            Code::RateLimited,
-            "too many refused messages from this address",
-        );
-        return rejected(&refusal);
+    let is_over = door.failures.is_over(peer);
+    if is_over && !door.failures.takes_body(peer) {
+        return rejected(&too_many_failures());
     }
     let result = match read(door, &parts.headers, body).await {
+        Ok(bytes) if is_over && !says_escalation(&bytes) => return rejected(&too_many_failures()),
         Ok(bytes) => door.office.receive_value_context(bytes, Door::Http).await,
         Err(refusal) => {
             door.office
@@ -68,6 +67,13 @@ where
             rejected(&refusal)
         }
     }
+}
+
+fn too_many_failures() -> Refusal {
+    at_the_door(
+        Code::RateLimited,
+        "too many refused messages from this address",
+    )
 }
 
 async fn read<B>(door: &HttpDoor, headers: &HeaderMap, body: B) -> Result<Bytes, Refusal>
@@ -141,7 +147,7 @@ fn is_json(media_type: &str) -> bool {
 }
 
 /// Whether a refusal came before anybody was proven to have sent the message.
-fn is_before_authentication(refusal: &Refusal) -> bool {
+pub(crate) fn is_before_authentication(refusal: &Refusal) -> bool {
     matches!(
         refusal.check,
         "transport" | "parse" | "schema" | "temporal" | "signature"

@@ -11,6 +11,7 @@ mod body;
 mod connection;
 mod connections;
 mod door;
+mod escalation;
 mod failures;
 mod guard;
 mod inbox;
@@ -27,6 +28,7 @@ mod server;
 mod state;
 mod table;
 mod tls;
+mod upgrade;
 mod value_context;
 
 pub use access::{Need, Rule, is_scope};
@@ -34,4 +36,7 @@ pub use door::{Reload, Reloaded};
 pub use limits::HttpLimits;
 pub use server::{Listening, ServeError, ServeOptions, Server, serve};
 pub use table::{Route, routes};
-pub use tls::{TlsError, TlsIdentity};
+pub use tls::{TlsError, TlsIdentity, TlsKeeper};
+
+pub(crate) use messages::is_before_authentication;
+pub(crate) use value_context::{at_the_door, rejection};

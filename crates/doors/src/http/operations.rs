@@ -110,6 +110,7 @@ fn bounds(door: &HttpDoor) -> Vec<(&'static str, u64, u64)> {
     let taken = |limit: usize, free: usize| (limit.saturating_sub(free) as u64, limit as u64);
     let requests = taken(limits.requests, gate.free_permits());
     let reads = taken(door.limits.reads, door.reads.available_permits());
+    let sockets = taken(door.ws_limits.connections, door.sockets.available_permits());
     let watchers = taken(door.limits.watchers, door.watchers.available_permits());
     let (body_bytes, all_body_bytes) = door.bodies.used();
     vec![
@@ -129,6 +130,7 @@ fn bounds(door: &HttpDoor) -> Vec<(&'static str, u64, u64)> {
             door.connections.len() as u64,
             door.limits.connections as u64,
         ),
+        ("websockets", sockets.0, sockets.1),
         ("reads", reads.0, reads.1),
         ("watchers", watchers.0, watchers.1),
         ("body_bytes", body_bytes as u64, all_body_bytes as u64),

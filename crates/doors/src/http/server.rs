@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -25,8 +24,9 @@ use tower_service::Service;
 use super::connection::{Outgoing, UnderWay, Watch, Watched};
 use super::door::{HttpDoor, Peer, Reload};
 use super::limits::HttpLimits;
-use super::tls::{TlsError, TlsIdentity, acceptor};
+use super::tls::{TlsError, TlsKeeper, acceptor};
 use super::{messages, operations, router};
+use crate::ws::{Switchboard, WsLimits};
 
 /// Connections that the system holds until they are accepted.
 const BACKLOG: u32 = 4_096;
@@ -40,14 +40,18 @@ const BUFFER_BYTES: usize = 16 << 10;
 pub struct ServeOptions {
     /// Where to listen; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// The certificate and key, when TLS is spoken here.
-    pub tls: Option<TlsIdentity>,
+    /// Who keeps the certificate and key, when TLS is spoken here.
+    pub tls: Option<Arc<TlsKeeper>>,
     /// Whether something in front of this node speaks TLS.
     pub tls_terminated_upstream: bool,
     /// Whether anybody on this machine may do anything. Loopback only.
     pub dev: bool,
     /// The bounds.
     pub limits: HttpLimits,
+    /// The bounds of WebSocket connections.
+    pub ws_limits: WsLimits,
+    /// Where open WebSocket connections are known, for whoever carries messages.
+    pub switchboard: Arc<Switchboard>,
     /// Reads the files again, for `POST /admin/reload`.
     pub reload: Option<Reload>,
 }
@@ -61,6 +65,8 @@ impl ServeOptions {
             tls_terminated_upstream: false,
             dev: false,
             limits: HttpLimits::default(),
+            ws_limits: WsLimits::default(),
+            switchboard: Arc::default(),
             reload: None,
         }
     }
@@ -112,6 +118,8 @@ pub fn serve(office: Arc<Office>, options: ServeOptions) -> Result<Server, Serve
         tls_terminated_upstream,
         dev,
         limits,
+        ws_limits,
+        switchboard,
         reload,
     } = options;
     let is_loopback = listen.ip().is_loopback();
@@ -127,7 +135,13 @@ pub fn serve(office: Arc<Office>, options: ServeOptions) -> Result<Server, Serve
     let address = listener.local_addr().map_err(failed)?;
     let durable = office.gate().store().is_durable();
     operations::recorder();
-    let door = Arc::new(HttpDoor::new(office, limits, dev, reload));
+    let door = Arc::new(HttpDoor::new(
+        office,
+        limits,
+        (ws_limits, switchboard),
+        dev,
+        reload,
+    ));
     let hall = Arc::new(Hall {
         router: router::router(&door),
         door: Arc::clone(&door),
@@ -170,13 +184,18 @@ impl Server {
         let Ok(mut connections) = self.accepting.await else {
             return;
         };
-        let finished = async { while connections.join_next().await.is_some() {} };
+        let mut talks = self.door.talks.take();
+        let finished = async {
+            while connections.join_next().await.is_some() {}
+            while talks.join_next().await.is_some() {}
+        };
         if tokio::time::timeout_at(until, finished).await.is_err() {
             tracing::warn!(
                 connections = connections.len(),
                 "connections were dropped at the stop"
             );
             connections.shutdown().await;
+            talks.shutdown().await;
         }
     }
 }
@@ -259,9 +278,13 @@ where
         stream,
         watch: Arc::clone(&watch),
     });
-    let connection =
-        builder.serve_connection(io, service(Arc::clone(hall), peer, Arc::clone(&watch)));
-    see_through(&hall.door, &watch, connection).await;
+    let connection = builder
+        .serve_connection(io, service(Arc::clone(hall), peer, Arc::clone(&watch)))
+        .with_upgrades();
+    see_through(&hall.door, &watch, connection, |connection| {
+        connection.graceful_shutdown();
+    })
+    .await;
 }
 
 async fn serve_http2<T>(hall: &Arc<Hall>, stream: T, peer: IpAddr, watch: Arc<Watch>)
@@ -284,11 +307,19 @@ where
     });
     let connection =
         builder.serve_connection(io, service(Arc::clone(hall), peer, Arc::clone(&watch)));
-    see_through(&hall.door, &watch, connection).await;
+    see_through(&hall.door, &watch, connection, |connection| {
+        connection.graceful_shutdown();
+    })
+    .await;
 }
 
 /// Drives a connection until it ends, has had its time, has to make room, or the door closes.
-async fn see_through<C: GracefulConnection>(door: &HttpDoor, watch: &Watch, connection: C) {
+async fn see_through<C: Future>(
+    door: &HttpDoor,
+    watch: &Watch,
+    connection: C,
+    wind_down: impl Fn(Pin<&mut C>),
+) {
     let mut connection = pin!(connection);
     let mut is_stopping = false;
     let mut alarm = pin!(tokio::time::sleep(door.limits.header_timeout));
@@ -299,7 +330,7 @@ async fn see_through<C: GracefulConnection>(door: &HttpDoor, watch: &Watch, conn
             () = watch.closed() => return,
             () = door.stopped(), if !is_stopping => {
                 is_stopping = true;
-                connection.as_mut().graceful_shutdown();
+                wind_down(connection.as_mut());
             }
             () = alarm.as_mut() => match next_look(watch, &door.limits) {
                 Some(next) => alarm.as_mut().reset(next.into()),

@@ -12,7 +12,7 @@ use http::Method;
 use super::access::{Need, Rule};
 use super::door::{Call, HttpDoor};
 use super::reply::Reply;
-use super::{admin, agh, inbox, journal, messages, operations, send, state};
+use super::{admin, agh, inbox, journal, messages, operations, send, state, upgrade};
 
 /// The answer to a call, on its way.
 type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -51,13 +51,14 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 31] = {
+static ROUTES: [Route; 32] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
     const ADMIN: Rule = Rule::Token(Need::Admin);
     const READ_INBOX: Rule = Rule::Token(Need::ReadInbox);
     const READ_LOG: Rule = Rule::Token(Need::ReadLog);
     [
         route!(POST MESSAGES, VX, messages::call, "takes in one value-context envelope"),
+        route!(GET crate::ws::PATH, VX, upgrade::call, "becomes a WebSocket for value-context envelopes"),
         route!(POST "/send/value-context", Rule::Token(Need::Send), send::call, "sends as a hosted agent"),
         route!(GET "/inbox/value-context/{agent}", READ_INBOX, inbox::read, "reads an inbox"),
         route!(POST "/inbox/value-context/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves an inbox's cursor"),

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
 /// A certificate chain and its key, as PEM texts.
@@ -36,8 +39,33 @@ pub enum TlsError {
     Setup(#[from] rustls::Error),
 }
 
-/// An acceptor with this identity.
-pub(crate) fn acceptor(identity: &TlsIdentity) -> Result<TlsAcceptor, TlsError> {
+/// Holds the identity that new connections are shown; it can be replaced while the door is open.
+#[derive(Debug)]
+pub struct TlsKeeper {
+    identity: ArcSwap<CertifiedKey>,
+}
+
+impl TlsKeeper {
+    /// A keeper of this identity.
+    pub fn new(identity: &TlsIdentity) -> Result<Arc<Self>, TlsError> {
+        let identity = ArcSwap::from_pointee(certified(identity)?);
+        Ok(Arc::new(Self { identity }))
+    }
+
+    /// Shows this identity from here on. One that cannot be used changes nothing.
+    pub fn replace(&self, identity: &TlsIdentity) -> Result<(), TlsError> {
+        self.identity.store(Arc::new(certified(identity)?));
+        Ok(())
+    }
+}
+
+impl ResolvesServerCert for TlsKeeper {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.identity.load_full())
+    }
+}
+
+fn certified(identity: &TlsIdentity) -> Result<CertifiedKey, TlsError> {
     let unreadable =
         |error: rustls::pki_types::pem::Error| TlsError::Certificates(error.to_string());
     let certificates = CertificateDer::pem_slice_iter(&identity.certificates_pem)
@@ -49,11 +77,17 @@ pub(crate) fn acceptor(identity: &TlsIdentity) -> Result<TlsAcceptor, TlsError> 
         ));
     }
     let key = PrivateKeyDer::from_pem_slice(&identity.key_pem).map_err(|_| TlsError::Key)?;
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    Ok(CertifiedKey::from_der(certificates, key, &provider)?)
+}
+
+/// An acceptor that shows what the keeper holds.
+pub(crate) fn acceptor(keeper: &Arc<TlsKeeper>) -> Result<TlsAcceptor, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
         .with_no_client_auth()
-        .with_single_cert(certificates, key)?;
+        .with_cert_resolver(Arc::clone(keeper) as Arc<dyn ResolvesServerCert>);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -41,8 +41,8 @@ pub(crate) fn duplicate(id: MessageId) -> Reply {
     reply(StatusCode::OK, MEDIA_TYPE, answer::duplicate(id))
 }
 
-/// The answer to a message that was refused.
-pub(crate) fn rejected(refusal: &Refusal) -> Reply {
+/// The body of the answer to a message that was refused.
+pub(crate) fn rejection(refusal: &Refusal) -> Vec<u8> {
     let message = &refusal.message;
     let end = message
         .char_indices()
@@ -59,12 +59,13 @@ pub(crate) fn rejected(refusal: &Refusal) -> Reply {
             details: details_of(refusal),
         },
     };
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// The answer to a message that was refused.
+pub(crate) fn rejected(refusal: &Refusal) -> Reply {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut reply = reply(
-        status,
-        MEDIA_TYPE,
-        serde_json::to_vec(&body).unwrap_or_default(),
-    );
+    let mut reply = reply(status, MEDIA_TYPE, rejection(refusal));
     let headers = reply.headers_mut();
     match status {
         StatusCode::UNAUTHORIZED => {

@@ -106,6 +106,8 @@ async fn without_a_token_only_open_paths_answer() {
         let status = response.status().as_u16();
         let name = format!("{} {}: {status}", route.method, route.path);
         match route.rule {
+            // A plain request is let in and told to upgrade.
+            Rule::Signed(_) if route.path == "/vcp/ws" => assert_eq!(status, 426, "{name}"),
             Rule::Public | Rule::Signed(_) => assert_eq!(status, 200, "{name}"),
             Rule::DevOnly => assert_eq!(status, 404, "{name}"),
             Rule::Token(_) => {
@@ -299,7 +301,7 @@ async fn what_is_not_there_gets_404_in_the_shape_of_the_path() {
         "/.well-known/vcp/messages/",
         "/.well-known/vcp/other",
         "/send/value-context/",
-        "/vcp/ws",
+        "/vcp/ws/",
     ] {
         let (status, body) = answer(node.get(path).send().await.unwrap()).await;
         assert_eq!(

@@ -187,6 +187,7 @@ async fn carried(status: &str, headers: &str, body: &str) -> chancery_node::Carr
         .carry(
             delivery,
             bytes::Bytes::from_static(b"{\"message_id\":\"m-1\"}"),
+            chancery_node::Leave::always(),
         )
         .await
 }

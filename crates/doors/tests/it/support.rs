@@ -10,8 +10,9 @@ use chancery_core::json::{ReadRules, Value as Json, read};
 use chancery_core::keys::ed25519::SigningKey;
 use chancery_core::protocol::Suite;
 use chancery_core::time::{Time, parse_value_context};
-use chancery_doors::HttpCarrier;
 use chancery_doors::http::{HttpLimits, ServeOptions, Server, serve};
+use chancery_doors::ws::{Dialer, WsLimits};
+use chancery_doors::{HttpCarrier, OutgoingTls};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, SideLogs, SoftLimits, Vault,
@@ -53,6 +54,9 @@ pub struct Setup {
     pub soft_limits: SoftLimits,
     pub settings: AllSettings,
     pub addresses: BTreeMap<String, String>,
+    pub ca_pem: Option<Vec<u8>>,
+    /// Agents of the world that this node does not host.
+    pub without: Vec<&'static str>,
     pub options: fn(&mut ServeOptions),
 }
 
@@ -67,6 +71,8 @@ impl Default for Setup {
             soft_limits: SoftLimits::default(),
             settings: AllSettings::default(),
             addresses: BTreeMap::new(),
+            ca_pem: None,
+            without: Vec::new(),
             options: |_| {},
         }
     }
@@ -88,17 +94,25 @@ pub fn embedded(dir: &Path) -> Arc<dyn Store> {
 pub struct Running {
     pub office: Arc<Office>,
     pub server: Server,
+    pub dialer: Dialer,
     pub address: SocketAddr,
     pub client: Client,
 }
 
 impl Setup {
     pub async fn start(self) -> Running {
-        let world = World::parse(&vector_text("world.json")).unwrap();
+        let mut world = World::parse(&vector_text("world.json")).unwrap();
+        world
+            .agents
+            .retain(|agent| !self.without.contains(&agent.id.as_str()));
         let vault = Arc::new(Vault::new());
-        for agent in [KITCHEN, PARENT, CHILD] {
+        for agent in [KITCHEN, LIVING_ROOM, PARENT, CHILD] {
             vault.hold(agent, key_of(agent));
         }
+        let tls = Arc::new(OutgoingTls::new(self.ca_pem.as_deref()).unwrap());
+        let carrier = HttpCarrier::with_tls(self.addresses.clone(), &tls);
+        let carrier = Arc::new(carrier.unwrap());
+        let switchboard = Arc::clone(carrier.switchboard());
         let options = Options {
             suite: Arc::new(Chancery::default()),
             store: self.store,
@@ -107,7 +121,7 @@ impl Setup {
             entropy: Entropy::System,
             gate_limits: self.gate_limits,
             soft_limits: self.soft_limits,
-            carrier: Arc::new(HttpCarrier::new(self.addresses).unwrap()),
+            carrier: Arc::clone(&carrier) as Arc<_>,
             side_logs: SideLogs::default(),
             hands: chancery_node::Hands::Own,
         };
@@ -117,14 +131,19 @@ impl Setup {
         let mut serving = ServeOptions {
             dev: self.dev,
             limits: self.limits,
+            switchboard: Arc::clone(&switchboard),
             ..ServeOptions::new("127.0.0.1:0".parse().unwrap())
         };
         (self.options)(&mut serving);
         let server = serve(Arc::clone(&office), serving).unwrap();
         let address = server.listening().address;
+        let limits = WsLimits::default();
+        let dialer = Dialer::new(Arc::clone(&office), switchboard, tls, limits);
+        dialer.call(&self.addresses);
         Running {
             office,
             server,
+            dialer,
             address,
             client: client(),
         }
@@ -161,6 +180,7 @@ impl Running {
     }
 
     pub async fn stop(self) {
+        self.dialer.stop().await;
         self.server.stop().await;
         self.office.stop().await.unwrap();
     }
@@ -201,12 +221,16 @@ pub fn envelope(number: u64) -> Value {
 
 /// The same, signed by its sender.
 pub fn signed(envelope: &Value) -> Vec<u8> {
-    let key = key_of(envelope["sender"].as_str().unwrap());
+    sealed(envelope, &key_of(envelope["sender"].as_str().unwrap()))
+}
+
+/// The same, signed with this key.
+pub fn sealed(envelope: &Value, key: &SigningKey) -> Vec<u8> {
     let text = envelope.to_string();
     let Json::Object(members) = read(text.as_bytes(), &ReadRules::VALUE_CONTEXT).unwrap() else {
         panic!("an envelope is an object");
     };
-    seal(members, &key).bytes.to_vec()
+    seal(members, key).bytes.to_vec()
 }
 
 pub fn share(number: u64) -> Vec<u8> {

@@ -18,12 +18,14 @@ use chancery_testkit::{TestAnswer, TestSettings, TestSuite};
 use tokio::sync::Semaphore;
 
 use crate::restarts::delete_index;
-use crate::support::{Rig, Setup, Step, assert_log_gives, free, started, until, verbs};
+use crate::support::{
+    Rig, Setup, Step, assert_log_gives, free, start_of_tests, started, until, verbs,
+};
 
 /// The pauses of VX-RTY-1.
-const PAUSES_MS: [u32; 3] = [1_000, 2_000, 4_000];
+pub const PAUSES_MS: [u32; 3] = [1_000, 2_000, 4_000];
 
-async fn set_pauses(rig: &Rig, pauses_ms: &[u32]) {
+pub async fn set_pauses(rig: &Rig, pauses_ms: &[u32]) {
     let settings = TestSettings {
         pauses_ms: pauses_ms.to_vec(),
         attempt_ms: 5_000,
@@ -37,7 +39,7 @@ fn outbox_rows(store: &dyn Store) -> usize {
     rows.unwrap().len()
 }
 
-async fn settled(rig: &Rig) {
+pub async fn settled(rig: &Rig) {
     until(|| rig.node.outbox_len() == 0 && outbox_rows(&**rig.store()) == 0).await;
 }
 
@@ -127,7 +129,9 @@ async fn a_restart_adds_no_attempts() {
     rig.said("s-1", "ann", "far", "send", None).await;
     rig.carrier.made_at_least(1).await;
     rig.stop().await;
-    // The second attempt is under way when the node crashes.
+    // The pause is over, and the second attempt is under way when the node crashes.
+    let over = start_of_tests().saturating_add(Duration::from_secs(3_600));
+    setup.clock.set(over);
     let rig = setup.on_disk(dir.path());
     rig.carrier.made_at_least(2).await;
     rig.crash().await;
@@ -253,7 +257,7 @@ async fn an_exempt_delivery_leaves_although_its_sender_is_suspended() {
     assert_eq!((rig.carrier.made().len(), rig.node.outbox_len()), (1, 1));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn an_attempt_under_way_is_cut_off_when_its_sender_is_suspended() {
     // VX-RUN-1, VX-RUN-3
     let rig = Setup::default().in_memory();
@@ -265,6 +269,8 @@ async fn an_attempt_under_way_is_cut_off_when_its_sender_is_suspended() {
     let first = rig.carrier.made_at_least(1).await[0].at;
     rig.act(run_state_act("ann", None, RunState::Suspended))
         .await;
+    // From here on an hour is nothing; before, the attempt must not have been cut off by it.
+    tokio::time::pause();
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     // Only the attempt held the other end: it is cut off when this is the last.
     assert_eq!(Arc::strong_count(&leave), 1);
@@ -335,7 +341,7 @@ async fn rules_are_asked_so_long_after_the_delivery() {
     until(|| rig.node.outbox_len() == 0).await;
 }
 
-fn add(
+pub fn add(
     store: &Memory,
     lines: Vec<bytes::Bytes>,
     rows: impl FnOnce(&mut Vec<chancery_core::rows::RowChange>),
@@ -374,6 +380,8 @@ async fn a_settled_delivery_is_not_made_again() {
     rig.carrier.made_at_least(4).await;
     until(|| rig.node.outbox_len() == 1).await;
     rig.stop().await;
+    let over = start_of_tests().saturating_add(Duration::from_secs(3_600));
+    setup.clock.set(over);
     for round in 0..3 {
         if round < 2 {
             delete_index(dir.path());

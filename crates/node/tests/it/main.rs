@@ -5,6 +5,7 @@ mod agh;
 mod answers_leave_after_the_sync;
 mod crashes;
 mod deliveries;
+mod delivery_order;
 mod escalations;
 mod every_verb;
 mod inboxes;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use chancery_core::admin::RunState;
 use chancery_core::delivery::{Delivery, Whisper};
 use chancery_core::protocol::Door;
-use chancery_node::{Attempt, Carried, Carrier, Office};
+use chancery_node::{Attempt, Carried, Carrier, Leave, Office};
 use chancery_store::testing::Chance;
 use tokio::time::Instant;
 
@@ -260,7 +260,7 @@ pub struct Link {
 }
 
 impl Carrier for Link {
-    fn carry(&self, delivery: Delivery, envelope: Bytes) -> Attempt {
+    fn carry(&self, delivery: Delivery, envelope: Bytes, _: Leave) -> Attempt {
         let to = AGENTS
             .iter()
             .position(|agent| *agent == delivery.to)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::delivery::{Delivery, Whisper};
-use chancery_node::{Attempt, Carried, Carrier};
+use chancery_node::{Attempt, Carried, Carrier, Leave};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -36,6 +36,7 @@ pub struct Made {
 #[derive(Default)]
 pub struct Scripted {
     scripts: Mutex<HashMap<String, Vec<Step>>>,
+    places: Mutex<HashMap<String, String>>,
     made: watch::Sender<Vec<Made>>,
     whispers: watch::Sender<Vec<Whisper>>,
 }
@@ -46,6 +47,12 @@ impl Scripted {
         let mut steps: Vec<Step> = steps.into_iter().collect();
         steps.reverse();
         self.scripts.lock().unwrap().insert(to.to_owned(), steps);
+    }
+
+    /// Where `to` is reached.
+    pub fn is_at(&self, to: &str, place: &str) {
+        let mut places = self.places.lock().unwrap();
+        places.insert(to.to_owned(), place.to_owned());
     }
 
     /// All attempts so far.
@@ -73,7 +80,7 @@ impl Scripted {
 }
 
 impl Carrier for Scripted {
-    fn carry(&self, delivery: Delivery, envelope: Bytes) -> Attempt {
+    fn carry(&self, delivery: Delivery, envelope: Bytes, _: Leave) -> Attempt {
         let step = self
             .scripts
             .lock()
@@ -102,6 +109,10 @@ impl Carrier for Scripted {
                 }
             }
         })
+    }
+
+    fn place(&self, delivery: &Delivery) -> Option<String> {
+        self.places.lock().unwrap().get(&delivery.to).cloned()
     }
 
     fn whisper(&self, whisper: Whisper) {

@@ -6,7 +6,7 @@ mod checks;
 mod held;
 mod rig;
 
-pub use carrier::{Scripted, Step};
+pub use carrier::{Made, Scripted, Step};
 pub use checks::{assert_log_gives, rows_of, verbs};
 pub use held::HeldStore;
 pub use rig::{Rig, Setup, free, inbox_of, start_of_tests, started, until};

@@ -1,0 +1,117 @@
+//! Which remote agents are behind which open connection (VX-WS-10).
+//!
+//! A connection is known to carry an agent from a message of that agent that was verified and was meant for an agent
+//! here alone: a broadcast has the same bytes for everybody, so whoever got a copy could pass it on and be taken for its
+//! sender. The latest connection counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use bytes::Bytes;
+use chancery_node::{Carried, Leave};
+use hashbrown::HashMap;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// A message for the other side of a connection.
+pub(crate) struct Outgoing {
+    pub(crate) envelope: Bytes,
+    pub(crate) id: String,
+    pub(crate) leave: Leave,
+    /// Told what came of it; gone when nobody waits any more.
+    pub(crate) done: oneshot::Sender<Carried>,
+}
+
+/// An open connection, as senders see it.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) number: u64,
+    pub(crate) outgoing: mpsc::Sender<Outgoing>,
+}
+
+impl Line {
+    /// Brings a message to the other side and waits until that has it.
+    pub(crate) async fn carry(&self, envelope: Bytes, id: String, leave: Leave) -> Carried {
+        let (done, told) = oneshot::channel();
+        let outgoing = Outgoing {
+            envelope,
+            id,
+            leave,
+            done,
+        };
+        let failed = Carried::Failed { at_least: None };
+        if self.outgoing.send(outgoing).await.is_err() {
+            return failed;
+        }
+        told.await.unwrap_or(failed)
+    }
+}
+
+/// Who is behind which connection.
+#[derive(Default)]
+pub struct Switchboard {
+    lines: RwLock<HashMap<String, Line>>,
+    next: AtomicU64,
+    changed: watch::Sender<()>,
+}
+
+impl Switchboard {
+    /// A number for a new connection.
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The agent is behind this connection. Says whether that is news.
+    pub(crate) fn learn(&self, agent: &str, line: &Line) -> bool {
+        if self
+            .find(agent)
+            .is_some_and(|known| known.number == line.number)
+        {
+            return false;
+        }
+        let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
+        lines.insert(agent.to_owned(), line.clone());
+        drop(lines);
+        self.changed.send_replace(());
+        true
+    }
+
+    /// The connection is gone, and with it the way to these agents.
+    pub(crate) fn forget<'a>(&self, number: u64, agents: impl Iterator<Item = &'a String>) {
+        let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
+        for agent in agents {
+            if lines.get(agent).is_some_and(|line| line.number == number) {
+                lines.remove(agent);
+            }
+        }
+    }
+
+    /// The open connection to an agent.
+    pub(crate) fn find(&self, agent: &str) -> Option<Line> {
+        let lines = self.lines.read().unwrap_or_else(PoisonError::into_inner);
+        lines.get(agent).cloned()
+    }
+
+    /// The same, once there is one.
+    pub(crate) async fn wait_for(&self, agent: &str) -> Line {
+        let mut changed = self.changed.subscribe();
+        loop {
+            if let Some(line) = self.find(agent) {
+                return line;
+            }
+            if changed.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// How many agents are reached over open connections.
+    pub fn len(&self) -> usize {
+        let lines = self.lines.read().unwrap_or_else(PoisonError::into_inner);
+        lines.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,386 @@
+//! The outbox: brings committed lines to their recipients, at least once, with the attempts their protocol allows.
+//!
+//! Attempts are counted before each is made, so a restart never adds any. What a suspended participant has here
+//! waits until it runs again, and an attempt under way is cut off. Losing the count repeats deliveries, never an effect.
+
+mod carrier;
+mod parcel;
+mod progress;
+mod turns;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chancery_core::delivery::{Delivery, Whisper};
+use chancery_core::line::Seq;
+use chancery_core::protocol::{Failure, Suite};
+use chancery_core::rows::RowKey;
+use chancery_core::time::Time;
+use chancery_core::timer::TimerName;
+use chancery_store::{Store, StoreError};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+pub use carrier::{Attempt, Carried, Carrier, NoCarrier};
+
+use crate::clock::Clock;
+use crate::gate::Gate;
+use crate::leave::{Leave, Suspended};
+use crate::sidelogs::SideLogs;
+use parcel::Parcel;
+use progress::{Attempts, Progress, pause};
+use turns::{Turn, Turns};
+
+/// How many attempts run at once.
+const ATTEMPTS_AT_ONCE: usize = 256;
+/// How many attempts of what is exempt run at once beyond those.
+const EXEMPT_ATTEMPTS_AT_ONCE: usize = 64;
+
+/// The outbox of a node.
+pub(crate) struct Outbox {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    carrier: Arc<dyn Carrier>,
+    suspended: Arc<Suspended>,
+    side_logs: Arc<SideLogs>,
+    progress: Progress,
+    turns: Arc<Turns>,
+    under_way: Semaphore,
+    exempt_under_way: Semaphore,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Outbox {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        carrier: Arc<dyn Carrier>,
+        suspended: Arc<Suspended>,
+        side_logs: Arc<SideLogs>,
+    ) -> Self {
+        Self {
+            progress: Progress::new(Arc::clone(&store)),
+            store,
+            clock,
+            carrier,
+            suspended,
+            side_logs,
+            turns: Arc::default(),
+            under_way: Semaphore::new(ATTEMPTS_AT_ONCE),
+            exempt_under_way: Semaphore::new(EXEMPT_ATTEMPTS_AT_ONCE),
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// Goes on with the deliveries that are on record and not settled. Needs a runtime.
+    pub(crate) fn resume<S: Suite>(self: &Arc<Self>, gate: &Gate<S>) -> Result<(), StoreError> {
+        let open = self.progress.unsettled()?;
+        self.progress.open(open.iter().map(|(key, _)| key));
+        let mut parcels = Vec::new();
+        for (key, delivery) in open {
+            let attempts = self.progress.attempts(&key)?;
+            let Some(parcel) = Parcel::new(key, delivery, attempts) else {
+                continue;
+            };
+            parcels.push(parcel);
+        }
+        let now = self.clock.now();
+        for parcel in self.put_together(parcels) {
+            let age = match parcel.lead().within_ms {
+                Some(_) => self.signed_at(parcel.seq)?.map(|at| now.since(at)),
+                None => None,
+            };
+            self.send(gate, parcel, age.flatten().unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Starts the deliveries of a unit. Needs a runtime.
+    pub(crate) fn start<S: Suite>(
+        self: &Arc<Self>,
+        gate: &Gate<S>,
+        deliveries: &[(RowKey, Delivery)],
+    ) {
+        if deliveries.is_empty() {
+            return;
+        }
+        self.progress.open(deliveries.iter().map(|(key, _)| key));
+        let parcel = |(key, delivery): &(RowKey, Delivery)| {
+            Parcel::new(key.clone(), delivery.clone(), Attempts::default())
+        };
+        let parcels = deliveries.iter().filter_map(parcel).collect();
+        for parcel in self.put_together(parcels) {
+            self.send(gate, parcel, Duration::ZERO);
+        }
+    }
+
+    /// Copies of one line for one place become one parcel.
+    fn put_together(&self, parcels: Vec<Parcel>) -> Vec<Parcel> {
+        parcel::put_together(parcels, |delivery| self.carrier.place(delivery))
+    }
+
+    fn send<S: Suite>(self: &Arc<Self>, gate: &Gate<S>, parcel: Parcel, age: Duration) {
+        let (outbox, gate) = (Arc::clone(self), gate.clone());
+        let wait = parcel.attempts.wait(parcel.lead(), self.clock.now());
+        let now = Instant::now();
+        let schedule = Schedule {
+            next: now + wait,
+            last: parcel
+                .lead()
+                .within_ms
+                .map(|within| now + Duration::from_millis(u64::from(within)).saturating_sub(age)),
+            turn: (parcel.attempts.made == 0).then(|| self.turns.line_up(parcel.deliveries())),
+        };
+        self.spawn(async move { outbox.deliver(gate, parcel, schedule).await });
+    }
+
+    /// Makes one more attempt to deliver a line, because its recipient seems to have missed it. Not recorded.
+    pub(crate) fn again(self: &Arc<Self>, seq: Seq, delivery: Delivery) {
+        let outbox = Arc::clone(self);
+        self.spawn(async move {
+            let leave = Leave::new(&outbox.suspended, &delivery.from, delivery.exempt);
+            leave.given().await;
+            if let Err(error) = outbox.attempt(seq, &delivery, leave).await {
+                tracing::warn!(%error, seq, "a repeated delivery could not be made");
+            }
+        });
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.lock_tasks();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// Ends all attempts, without waiting. What is not settled goes on after the next start.
+    pub(crate) fn abort(&self) {
+        self.lock_tasks().abort_all();
+    }
+
+    /// Ends all attempts; when this returns none is under way.
+    pub(crate) async fn stop(&self) {
+        let mut tasks = std::mem::take(&mut *self.lock_tasks());
+        tasks.shutdown().await;
+    }
+
+    /// Sends a soft message.
+    pub(crate) fn whisper(&self, whisper: Whisper) {
+        self.carrier.whisper(whisper);
+    }
+
+    /// How many deliveries are not settled.
+    pub(crate) fn len(&self) -> usize {
+        self.progress.len()
+    }
+
+    async fn deliver<S: Suite>(&self, gate: Gate<S>, parcel: Parcel, schedule: Schedule) {
+        let seq = parcel.seq;
+        let carried = match self.bring(&parcel, schedule).await {
+            Ok(carried) => carried,
+            Err(error) => {
+                tracing::error!(%error, seq, "a delivery is held back: its progress cannot be recorded");
+                return;
+            }
+        };
+        let delivered = carried == Carried::Delivered;
+        // Not asked, not settled: the next start asks.
+        if delivered && !self.ask(&gate, &parcel).await {
+            return;
+        }
+        for (key, delivery) in &parcel.copies {
+            let event = if delivered {
+                "delivered"
+            } else {
+                "delivery_failed"
+            };
+            self.side_logs
+                .delivery(event, delivery.protocol, seq, &delivery.to);
+            // Not on record, not settled: the next start gives it up once more, without an attempt.
+            if !delivered && !self.give_up(&gate, seq, delivery).await {
+                continue;
+            }
+            if let Err(error) = self.progress.settle(key) {
+                tracing::warn!(%error, seq, "a settled delivery could not be recorded; it may be made again");
+            }
+        }
+    }
+
+    /// Makes the attempts, unless one before the last stop was the last already.
+    async fn bring(&self, parcel: &Parcel, schedule: Schedule) -> Result<Carried, StoreError> {
+        if self.progress.delivered_at(parcel.lead_key())?.is_some() {
+            return Ok(Carried::Delivered);
+        }
+        let carried = self.attempt_until_settled(parcel, schedule).await?;
+        if carried == Carried::Delivered && parcel.lead().then_ask.is_some() {
+            self.progress
+                .note_delivered(parcel.lead_key(), self.clock.now())?;
+        }
+        Ok(carried)
+    }
+
+    /// Asks the rules what they want to be asked after the delivery, once it is time; whether they were asked.
+    async fn ask<S: Suite>(&self, gate: &Gate<S>, parcel: &Parcel) -> bool {
+        let Some(ask) = &parcel.lead().then_ask else {
+            return true;
+        };
+        let now = self.clock.now();
+        let delivered = self.progress.delivered_at(parcel.lead_key());
+        let delivered = delivered.ok().flatten().unwrap_or(now);
+        let after = Duration::from_millis(u64::from(ask.after_ms));
+        let waited = now.since(delivered).unwrap_or_default();
+        tokio::time::sleep(after.saturating_sub(waited)).await;
+        let name = TimerName {
+            protocol: parcel.lead().protocol,
+            name: String::new(),
+        };
+        match gate.suite().timer(&name, ask.timer.as_bytes()) {
+            Ok(input) => {
+                let now = self.clock.now();
+                gate.submit(input, now, None).await.is_ok()
+            }
+            Err(damage) => {
+                tracing::error!(%damage, seq = parcel.seq, "what to ask after a delivery cannot be read");
+                true
+            }
+        }
+    }
+
+    async fn attempt_until_settled(
+        &self,
+        parcel: &Parcel,
+        schedule: Schedule,
+    ) -> Result<Carried, StoreError> {
+        let delivery = parcel.lead();
+        let leave = Leave::new(&self.suspended, &delivery.from, delivery.exempt);
+        let attempts_at_most = delivery.pauses_ms.len() as u64 + 1;
+        let Schedule {
+            mut next,
+            last,
+            mut turn,
+        } = schedule;
+        let mut made = parcel.attempts.made;
+        let mut carried = Carried::Failed { at_least: None };
+        while made < attempts_at_most {
+            tokio::time::sleep_until(next).await;
+            if let Some(turn) = &mut turn {
+                turn.comes().await;
+            }
+            if !in_time(last, leave.given()).await {
+                return Ok(Carried::Failed { at_least: None });
+            }
+            made += 1;
+            let under_way = Attempts { made, due: None };
+            self.progress.record(parcel.keys(), under_way)?;
+            carried = self.attempt(parcel.seq, delivery, leave.clone()).await?;
+            turn = None;
+            let at_least = match carried {
+                Carried::Delivered => return Ok(carried),
+                Carried::Failed { at_least } => at_least.unwrap_or_default(),
+                Carried::Refused => {
+                    made = attempts_at_most;
+                    Duration::ZERO
+                }
+            };
+            let pause = pause(delivery, made - 1).unwrap_or_default().max(at_least);
+            let due = Some(self.clock.now().saturating_add(pause));
+            self.progress
+                .record(parcel.keys(), Attempts { made, due })?;
+            next = Instant::now() + pause;
+        }
+        Ok(carried)
+    }
+
+    /// One attempt, cut off when it takes too long or its sender is suspended.
+    async fn attempt(
+        &self,
+        seq: Seq,
+        delivery: &Delivery,
+        leave: Leave,
+    ) -> Result<Carried, StoreError> {
+        let failed = Carried::Failed { at_least: None };
+        let envelope = self.envelope(seq)?;
+        let places = match delivery.exempt {
+            true => &self.exempt_under_way,
+            false => &self.under_way,
+        };
+        let Ok(_place) = places.acquire().await else {
+            return Ok(failed);
+        };
+        // It may have waited for its place.
+        if !leave.is_given() {
+            return Ok(failed);
+        }
+        let attempt = self
+            .carrier
+            .carry(delivery.clone(), envelope, leave.clone());
+        let limit = Duration::from_millis(u64::from(delivery.attempt_ms));
+        tokio::select! {
+            biased;
+            () = leave.withdrawn() => Ok(failed),
+            carried = tokio::time::timeout(limit, attempt) => Ok(carried.unwrap_or(failed)),
+        }
+    }
+
+    fn line(&self, seq: Seq) -> Result<chancery_core::line::Line, StoreError> {
+        let line = self.store.lines(seq, 1)?.pop();
+        let line = line.ok_or_else(|| StoreError(format!("the log has no line {seq}")))?;
+        chancery_journal::line::parse(&line).map_err(|fault| StoreError(fault.to_string()))
+    }
+
+    fn envelope(&self, seq: Seq) -> Result<Bytes, StoreError> {
+        Ok(self.line(seq)?.received().clone())
+    }
+
+    fn signed_at(&self, seq: Seq) -> Result<Option<Time>, StoreError> {
+        Ok(self.line(seq)?.eval_ts)
+    }
+
+    /// Hands the failure to the rules; whether they took or refused it.
+    async fn give_up<S: Suite>(&self, gate: &Gate<S>, seq: Seq, delivery: &Delivery) -> bool {
+        let input = gate.suite().failed(
+            delivery.protocol,
+            seq,
+            delivery.to.clone(),
+            Failure::Undeliverable,
+        );
+        let now = gate.clock().now();
+        let submitted = gate.submit(input, now, None).await;
+        if let Ok(decided) = &submitted
+            && let Err(refusal) = &decided.result
+        {
+            tracing::warn!(%refusal, seq, "the rules do not take a failed delivery");
+        }
+        submitted.is_ok()
+    }
+
+    fn lock_tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// When a parcel is attempted.
+struct Schedule {
+    /// The next attempt.
+    next: Instant,
+    /// No attempt begins after this.
+    last: Option<Instant>,
+    /// Its turn, before the first attempt.
+    turn: Option<Turn>,
+}
+
+/// Waits for something, at most until `last`; whether it came in time.
+async fn in_time(last: Option<Instant>, something: impl Future<Output = ()>) -> bool {
+    match last {
+        None => {
+            something.await;
+            true
+        }
+        Some(last) => {
+            let now = Instant::now();
+            now <= last && tokio::time::timeout_at(last, something).await.is_ok()
+        }
+    }
+}
