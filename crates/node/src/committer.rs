@@ -16,7 +16,7 @@ use chancery_journal::Chain;
 use chancery_store::{Batch, CommitError, StoredUnit};
 
 use crate::gate::Shared;
-use crate::sequencer::DecidedBatch;
+use crate::sequencer::{DecidedBatch, Waiting};
 
 /// Below so many signatures another thread costs more than it brings.
 const SEAL_ALONE: usize = 8;
@@ -66,8 +66,10 @@ impl<S: Suite> Committer<S> {
         let base = self.chain.head();
         let mut stored = Vec::with_capacity(batch.units.len());
         let mut envelopes = sealed.into_iter();
+        let mut waiting = batch.waiting.iter_mut();
         for unit in &mut batch.units {
             let of_unit: Vec<Bytes> = envelopes.by_ref().take(unit.drafts.len()).collect();
+            hand_over_sealed(unit, &of_unit, self.chain.head().seq + 1, &mut waiting);
             let mut lines = Vec::with_capacity(of_unit.len());
             self.chain
                 .append_unit(unit.drafts.iter().zip(&of_unit), &mut lines);
@@ -131,6 +133,23 @@ impl<S: Suite> Committer<S> {
             let _ = waiting.reply.send(waiting.decided);
             drop(waiting.permit);
         }
+    }
+}
+
+/// Gives the envelope that a unit begins with to whoever waits for that unit, when this node signed it. Those who wait
+/// stand in the order of the units.
+fn hand_over_sealed<'w, A: 'w>(
+    unit: &Unit,
+    envelopes: &[Bytes],
+    first: Seq,
+    waiting: &mut impl Iterator<Item = &'w mut Waiting<A>>,
+) {
+    let signed = matches!(
+        unit.drafts.first().map(|draft| &draft.envelope),
+        Some(DraftEnvelope::Unsealed { .. })
+    );
+    if signed && let Some(waiting) = waiting.find(|waiting| waiting.decided.seq == Some(first)) {
+        waiting.decided.sealed = envelopes.first().cloned();
     }
 }
 

@@ -27,6 +27,7 @@ mod spawned;
 pub mod suite;
 mod timers;
 mod tokens;
+pub mod vacants;
 mod value_context;
 mod vault;
 

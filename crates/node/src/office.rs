@@ -12,6 +12,7 @@ use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use chancery_store::StoreError;
+use chancery_vacant::Vacant;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
 use chancery_value_context::{Answer, ValueContext};
@@ -101,7 +102,7 @@ impl Office {
             .result?
         {
             AnyAnswer::Act(seq) => Ok(seq),
-            AnyAnswer::ValueContext(_) | AnyAnswer::Vibe(_) | AnyAnswer::Agh(_) => Err(internal()),
+            _ => Err(internal()),
         }
     }
 
@@ -212,7 +213,7 @@ impl Office {
 pub(crate) fn value_context_answer(decided: Decided<AnyAnswer>) -> Result<Answer, Refusal> {
     match decided.result? {
         AnyAnswer::ValueContext(answer) => Ok(answer),
-        AnyAnswer::Act(_) | AnyAnswer::Vibe(_) | AnyAnswer::Agh(_) => Err(internal()),
+        _ => Err(internal()),
     }
 }
 
@@ -233,7 +234,7 @@ pub(crate) fn internal() -> Refusal {
 
 /// The protocol whose inboxes, states and sends a path names, as far as this build has it.
 pub fn served_protocol(name: &str) -> Option<ProtocolName> {
-    [ValueContext::NAME, Agh::NAME]
+    [ValueContext::NAME, Vacant::NAME, Agh::NAME]
         .into_iter()
         .find(|protocol| protocol.as_str() == name)
 }

@@ -15,6 +15,7 @@ use chancery_core::protocol::Protocol;
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_store::StoreError;
+use chancery_vacant::Vacant;
 use chancery_value_context::ValueContext;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::world::World;
@@ -50,6 +51,10 @@ impl Office {
             (
                 ValueContext::NAME.as_str().to_owned(),
                 json(serde_json::to_value(&settings.value_context))?,
+            ),
+            (
+                Vacant::NAME.as_str().to_owned(),
+                json(serde_json::to_value(&settings.vacant))?,
             ),
             (
                 Agh::NAME.as_str().to_owned(),

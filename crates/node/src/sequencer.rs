@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use chancery_core::admin;
 use chancery_core::decision::{Aside, Before, Unit};
 use chancery_core::delivery::Delivery;
@@ -53,6 +54,8 @@ pub struct Decided<A> {
     pub result: Result<A, Refusal>,
     /// The first line of its unit, when it was recorded.
     pub seq: Option<Seq>,
+    /// The envelope of that line, when this node signed it: the rules have not seen the signature.
+    pub sealed: Option<Bytes>,
 }
 
 /// An answer that waits for its batch.
@@ -240,7 +243,11 @@ impl<S: Suite> Sequencer<S> {
         batch: &mut DecidedBatch<S>,
     ) {
         batch.settled.extend(entry.timer);
-        let decided = Decided { result, seq };
+        let decided = Decided {
+            result,
+            seq,
+            sealed: None,
+        };
         batch.waiting.push(Waiting {
             reply: entry.reply,
             decided,

@@ -13,6 +13,11 @@ use chancery_core::protocol::{Failure, Input, Protocol, SignatureCheck, Suite};
 use chancery_core::rows::{RowKey, Rows, RowsDamaged};
 use chancery_core::timer::TimerName;
 use chancery_core::window::WindowName;
+use chancery_vacant::answer::Answer as VacantAnswer;
+use chancery_vacant::settings::{
+    RULES_VERSION as VACANT_RULES_VERSION, Settings as VacantSettings,
+};
+use chancery_vacant::{Vacant, act as vacant_act, rules as vacant_rules};
 use chancery_value_context::settings::{RULES_VERSION, Settings as ValueContextSettings};
 use chancery_value_context::{Answer as ValueContextAnswer, ValueContext, rules};
 use chancery_vibe::settings::{RULES_VERSION as VIBE_RULES_VERSION, Settings as VibeSettings};
@@ -23,6 +28,7 @@ use chancery_vibe::{Answer as VibeAnswer, Vibe};
 pub struct Chancery {
     value_context: ValueContext,
     vibe: Vibe,
+    vacant: Vacant,
     agh: Agh,
 }
 
@@ -35,6 +41,8 @@ pub enum AnyInput {
     ValueContext(Input<ValueContext>),
     /// An input of vibe.
     Vibe(Input<Vibe>),
+    /// An input of vacant.
+    Vacant(Input<Vacant>),
     /// An input of agh.
     Agh(Input<Agh>),
 }
@@ -48,6 +56,8 @@ pub enum AnyAnswer {
     ValueContext(ValueContextAnswer),
     /// An answer of vibe.
     Vibe(VibeAnswer),
+    /// An answer of vacant.
+    Vacant(VacantAnswer),
     /// An answer of agh.
     Agh(AghAnswer),
 }
@@ -59,19 +69,27 @@ pub struct AllSettings {
     pub value_context: ValueContextSettings,
     /// Of vibe; without a world it answers that it is not configured.
     pub vibe: VibeSettings,
+    /// Of vacant.
+    pub vacant: VacantSettings,
     /// Of agh.
     pub agh: AghSettings,
 }
 
-const WINDOWS: &[WindowName] = &[
-    rules::SEEN,
-    rules::SENT,
-    rules::ACKED,
-    rules::ESCALATED,
-    rules::FORWARDED,
-    agh_rules::SEEN,
-    agh_rules::SENT,
-];
+/// Every window of every protocol.
+const WINDOWS: &[WindowName] = &{
+    let others = [vacant_rules::SENT, agh_rules::SEEN, agh_rules::SENT];
+    let mut all = [vacant_rules::SENT; rules::WINDOWS.len() + others.len()];
+    let mut index = 0;
+    while index < rules::WINDOWS.len() {
+        all[index] = rules::WINDOWS[index];
+        index += 1;
+    }
+    while index < all.len() {
+        all[index] = others[index - rules::WINDOWS.len()];
+        index += 1;
+    }
+    all
+};
 
 impl Chancery {
     /// Value-Context messaging.
@@ -82,6 +100,11 @@ impl Chancery {
     /// Vibe Commerce.
     pub fn vibe(&self) -> &Vibe {
         &self.vibe
+    }
+
+    /// Vacant.
+    pub fn vacant(&self) -> &Vacant {
+        &self.vacant
     }
 
     /// AGH Network.
@@ -96,6 +119,7 @@ impl Chancery {
                     after: Option<&serde_json::Value>,
                     cx: &mut Cx<'_>| match protocol {
             ProtocolName::ValueContext => self.value_context.agent_changed(id, before, after, cx),
+            ProtocolName::Vacant => self.vacant.agent_changed(id, before, after, cx),
             ProtocolName::Agh => self.agh.agent_changed(id, before, after, cx),
             _ => Ok(()),
         };
@@ -115,14 +139,19 @@ impl Chancery {
     }
 }
 
-/// Whether a `node` line is a change of vibe's world and not administration.
-fn is_world_change(line: &Line) -> bool {
+/// Whose world a `node` line changes; none when it is administration. Vibe's own lines name no protocol.
+fn world_of(line: &Line) -> Option<ProtocolName> {
     #[derive(serde::Deserialize)]
     struct Kind<'l> {
         #[serde(borrow)]
         kind: std::borrow::Cow<'l, str>,
+        protocol: Option<ProtocolName>,
     }
-    serde_json::from_slice::<Kind<'_>>(&line.envelope).is_ok_and(|line| line.kind == "world")
+    if line.protocol != ProtocolName::Node {
+        return None;
+    }
+    let line: Kind<'_> = serde_json::from_slice(&line.envelope).ok()?;
+    (line.kind == "world").then(|| line.protocol.unwrap_or(ProtocolName::Vibe))
 }
 
 /// A verdict with its answer put into the suite's.
@@ -151,6 +180,7 @@ impl Suite for Chancery {
         Ok(AllSettings {
             value_context: admin::settings(rows, ProtocolName::ValueContext)?,
             vibe: admin::settings(rows, ProtocolName::Vibe)?,
+            vacant: admin::settings(rows, ProtocolName::Vacant)?,
             agh: admin::settings(rows, ProtocolName::Agh)?,
         })
     }
@@ -160,6 +190,7 @@ impl Suite for Chancery {
             AnyInput::Act(_) => true,
             AnyInput::ValueContext(input) => self.value_context.urgent(input),
             AnyInput::Vibe(input) => self.vibe.urgent(input),
+            AnyInput::Vacant(input) => self.vacant.urgent(input),
             AnyInput::Agh(input) => self.agh.urgent(input),
         }
     }
@@ -169,6 +200,7 @@ impl Suite for Chancery {
             AnyInput::Act(_) => {}
             AnyInput::ValueContext(input) => self.value_context.wants(input, wants),
             AnyInput::Vibe(input) => self.vibe.wants(input, wants),
+            AnyInput::Vacant(input) => self.vacant.wants(input, wants),
             AnyInput::Agh(input) => self.agh.wants(input, wants),
         }
     }
@@ -191,6 +223,10 @@ impl Suite for Chancery {
                 let verdict = self.vibe.decide(input, &settings.vibe, cx)?;
                 Ok(lift(verdict, AnyAnswer::Vibe))
             }
+            AnyInput::Vacant(input) => {
+                let verdict = self.vacant.decide(input, &settings.vacant, cx)?;
+                Ok(lift(verdict, AnyAnswer::Vacant))
+            }
             AnyInput::Agh(input) => {
                 let verdict = self.agh.decide(input, &settings.agh, cx)?;
                 Ok(lift(verdict, AnyAnswer::Agh))
@@ -199,22 +235,28 @@ impl Suite for Chancery {
     }
 
     fn has_rules(&self, line: &Line, settings: &AllSettings) -> bool {
-        match line.protocol {
-            ProtocolName::Node if !is_world_change(line) => true,
-            ProtocolName::Node | ProtocolName::Vibe => {
-                settings.vibe.rules_version == VIBE_RULES_VERSION
-            }
+        match world_of(line).unwrap_or(line.protocol) {
+            ProtocolName::Node => true,
+            ProtocolName::Vibe => settings.vibe.rules_version == VIBE_RULES_VERSION,
             ProtocolName::ValueContext => settings.value_context.rules_version == RULES_VERSION,
+            ProtocolName::Vacant => settings.vacant.rules_version == VACANT_RULES_VERSION,
             ProtocolName::Agh => settings.agh.rules_version == AGH_RULES,
             _ => false,
         }
     }
 
     fn reread(&self, line: &Line, settings: &AllSettings) -> Result<AnyInput, Damage> {
-        match line.protocol {
-            ProtocolName::Node if is_world_change(line) => {
-                Ok(AnyInput::Vibe(self.vibe.reread(line, &settings.vibe)?))
+        match world_of(line).unwrap_or(line.protocol) {
+            ProtocolName::Vacant if line.protocol == ProtocolName::Node => {
+                let act = vacant_act::Act::of_line(&line.envelope).ok_or_else(|| Damage {
+                    seq: line.seq,
+                    reason: "not an act of vacant".to_owned(),
+                })?;
+                Ok(AnyInput::Vacant(Input::Act(act)))
             }
+            ProtocolName::Vacant => Ok(AnyInput::Vacant(
+                self.vacant.reread(line, &settings.vacant)?,
+            )),
             ProtocolName::Vibe => Ok(AnyInput::Vibe(self.vibe.reread(line, &settings.vibe)?)),
             ProtocolName::Node => match admin::reread(line)? {
                 Act::Failed {
@@ -251,6 +293,7 @@ impl Suite for Chancery {
         match line.protocol {
             ProtocolName::ValueContext => self.value_context.check_signature(line, keys),
             ProtocolName::Vibe => self.vibe.check_signature(line, keys),
+            ProtocolName::Vacant => self.vacant.check_signature(line, keys),
             ProtocolName::Agh => self.agh.check_signature(line, keys),
             _ => SignatureCheck::NotSigned,
         }
@@ -268,6 +311,10 @@ impl Suite for Chancery {
                 (check, input.map(AnyInput::ValueContext))
             }
             ProtocolName::Vibe => (self.vibe.check_signature(line, keys), None),
+            ProtocolName::Vacant => {
+                let (check, input) = self.vacant.check_and_reread(line, envelope, keys);
+                (check, input.map(AnyInput::Vacant))
+            }
             ProtocolName::Agh => (self.agh.check_signature(line, keys), None),
             _ => (SignatureCheck::NotSigned, None),
         }
@@ -276,6 +323,7 @@ impl Suite for Chancery {
     fn recorded_signature(&self, line: &Line) -> Option<[u8; 64]> {
         match line.protocol {
             ProtocolName::ValueContext => self.value_context.recorded_signature(line),
+            ProtocolName::Vacant => self.vacant.recorded_signature(line),
             ProtocolName::Agh => self.agh.recorded_signature(line),
             _ => None,
         }
@@ -289,6 +337,7 @@ impl Suite for Chancery {
     ) -> Option<Bytes> {
         match protocol {
             ProtocolName::ValueContext => self.value_context.seal(unsealed, sign),
+            ProtocolName::Vacant => self.vacant.seal(unsealed, sign),
             ProtocolName::Agh => self.agh.seal(unsealed, sign),
             _ => None,
         }
@@ -314,6 +363,7 @@ impl Suite for Chancery {
     fn failed(&self, protocol: ProtocolName, of: Seq, about: String, why: Failure) -> AnyInput {
         match protocol {
             ProtocolName::ValueContext => AnyInput::ValueContext(Input::Failed { of, about, why }),
+            ProtocolName::Vacant => AnyInput::Vacant(Input::Failed { of, about, why }),
             ProtocolName::Agh => AnyInput::Agh(Input::Failed { of, about, why }),
             _ => AnyInput::Act(Act::Failed {
                 protocol,

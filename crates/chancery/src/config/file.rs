@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::agh;
 use super::settings::{Raw, Settings, Source};
-use super::table::{self, KEYS, SECTIONS_TO_COME};
+use super::table::{self, KEYS, List, SECTIONS_TO_COME};
 use crate::exit::Failure;
 
 /// Reads the text of a file into the settings.
@@ -72,12 +72,55 @@ impl Reader<'_> {
             return Ok(());
         }
         let full = section.map_or_else(|| name.to_owned(), |section| format!("{section}.{name}"));
+        if let (Some(list), DeValue::Array(tables)) = (table::find_list(&full), value.get_ref()) {
+            return self.list(list, tables.iter(), offset);
+        }
         let key = table::find(&full).ok_or_else(|| self.unknown(&full, offset))?;
-        let source = Source::File {
+        let source = self.source(offset);
+        self.settings.set(key, raw(value.get_ref()), source)
+    }
+
+    /// The tables of a list, one after the other.
+    fn list<'v, 't: 'v>(
+        &mut self,
+        list: &'static List,
+        tables: impl Iterator<Item = &'v Spanned<DeValue<'t>>>,
+        offset: usize,
+    ) -> Result<(), Failure> {
+        for value in tables {
+            let Some(members) = value.get_ref().as_table() else {
+                return Err(self.unknown(list.name, offset));
+            };
+            let mut found = Vec::new();
+            for (name, value) in members {
+                let at = name.span().start;
+                let key = list.keys.iter().find(|key| key.name == name.get_ref());
+                let key = key.ok_or_else(|| self.unknown_in(list, name.get_ref(), at))?;
+                found.push((key, raw(value.get_ref()), self.source(at)));
+            }
+            let table = self.settings.begin_table(list);
+            for (key, value, source) in found {
+                table.set(key, value, source)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn source(&self, offset: usize) -> Source {
+        Source::File {
             path: self.path.to_owned(),
             line: line_at(self.text, offset),
-        };
-        self.settings.set(key, raw(value.get_ref()), source)
+        }
+    }
+
+    fn unknown_in(&self, list: &List, name: &str, offset: usize) -> Failure {
+        let place = self.place(offset);
+        let failure = Failure::usage(format!("{place}: unknown key {}.{name}", list.name));
+        let names = list.keys.iter().map(|key| key.name);
+        match table::nearest(name, names) {
+            Some(nearest) => failure.next(format!("the nearest known key is {nearest}")),
+            None => failure,
+        }
     }
 
     fn place(&self, offset: usize) -> String {
@@ -85,7 +128,9 @@ impl Reader<'_> {
     }
 
     fn unknown(&self, name: &str, offset: usize) -> Failure {
+        let lists = table::LISTS.iter().map(|list| list.name);
         let names = KEYS.iter().map(|key| key.name).chain(table::sections());
+        let names = names.chain(lists);
         let failure = Failure::usage(format!("{}: unknown key {name}", self.place(offset)));
         match table::nearest(name, names) {
             Some(nearest) => failure.next(format!("the nearest known key is {nearest}")),

@@ -22,7 +22,7 @@ pub use agh::{Agh, PeerEntry};
 pub use environment::variables_of_process;
 pub use reference::{commented_file, reference_page};
 pub use settings::{Setting, Settings, Source};
-pub use typed::{Clock, Config, Entropy, Limits, Store, Tls, ValueContext};
+pub use typed::{Clock, Config, Entropy, Limits, Store, Tls, Vacant, VacantAgent, ValueContext};
 
 /// The file that is read when none is named.
 pub const DEFAULT_FILE: &str = "chancery.toml";

@@ -1,6 +1,6 @@
 //! The file that `init` writes, and the reference page: both made from the table.
 
-use super::table::{KEYS, Key, Kind};
+use super::table::{KEYS, Key, Kind, LISTS};
 
 /// All keys with their defaults and one line of comment each, as TOML.
 pub fn commented_file() -> String {
@@ -21,6 +21,15 @@ pub fn commented_file() -> String {
         }
         current = section;
         text.push_str(&format!("# {}\n{name} = {}\n", key.comment, key.default));
+    }
+    for list in LISTS {
+        text.push_str(&format!("\n# {}\n# [[{}]]\n", list.comment, list.name));
+        for key in list.keys {
+            text.push_str(&format!(
+                "# {} = {}  # {}\n",
+                key.name, key.default, key.comment
+            ));
+        }
     }
     text
 }
@@ -47,6 +56,20 @@ pub fn reference_page() -> String {
             key.default,
             key.comment.replace('|', "\\|"),
         ));
+    }
+    for list in LISTS {
+        page.push_str(&format!(
+            "\n## `[[{}]]`\n\nAny number of times: {}.\n\n| key | type | default | |\n|---|---|---|---|\n",
+            list.name, list.comment
+        ));
+        for key in list.keys {
+            let comment = key.comment.replace('|', "\\|");
+            let (kind, default) = (kind(key), key.default);
+            page.push_str(&format!(
+                "| `{}` | {kind} | `{default}` | {comment} |\n",
+                key.name
+            ));
+        }
     }
     page
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::agh::PeerEntry;
-use super::table::{KEYS, Key, Kind};
+use super::table::{KEYS, Key, Kind, List};
 use crate::exit::Failure;
 
 /// Where a value was set.
@@ -80,6 +80,8 @@ impl fmt::Display for Setting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     by_name: BTreeMap<&'static str, Setting>,
+    /// The tables of each list, in the order of the file.
+    lists: BTreeMap<&'static str, Vec<Settings>>,
     /// The peers of `[[agh.peer]]`.
     pub(super) agh_peers: Vec<PeerEntry>,
 }
@@ -87,17 +89,35 @@ pub struct Settings {
 impl Settings {
     /// Every key at its default.
     pub(super) fn defaults() -> Self {
+        Self::of_keys(KEYS)
+    }
+
+    /// These keys at their defaults.
+    fn of_keys(keys: &'static [Key]) -> Self {
         let mut settings = Self {
             by_name: BTreeMap::new(),
+            lists: BTreeMap::new(),
             agh_peers: Vec::new(),
         };
-        for key in KEYS {
+        for key in keys {
             let text = key.default.trim_matches('"');
             settings
                 .set_text(key, text, Source::Default)
                 .expect("the defaults of the table are values of their kind");
         }
         settings
+    }
+
+    /// Begins the next table of a list, with its keys at their defaults.
+    pub(super) fn begin_table(&mut self, list: &'static List) -> &mut Self {
+        let tables = self.lists.entry(list.name).or_default();
+        tables.push(Self::of_keys(list.keys));
+        tables.last_mut().expect("it was just put in")
+    }
+
+    /// The tables of a list, in the order of the file.
+    pub(super) fn tables(&self, list: &str) -> &[Self] {
+        self.lists.get(list).map_or(&[], Vec::as_slice)
     }
 
     /// All of them, in the order of the table.

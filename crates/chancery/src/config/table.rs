@@ -287,6 +287,30 @@ pub const KEYS: &[Key] = &[
         "longest life of a key that is made for a spawned agent",
     ),
     key(
+        "vacant.max_bytes",
+        Kind::Integer { min: 1024 },
+        "1048576",
+        "size of the largest call",
+    ),
+    key(
+        "vacant.max_clock_skew",
+        Kind::Integer { min: 0 },
+        "0",
+        "seconds an envelope's time may be off; 0 asks nothing: order comes from the chain",
+    ),
+    key(
+        "vacant.require_envelope",
+        Kind::Switch,
+        "true",
+        "refuse A2A messages that carry no signed envelope",
+    ),
+    key(
+        "vacant.behaviour_timeout_s",
+        SOME,
+        "60",
+        "seconds a behaviour may take for its answer; beyond it the answer is 504",
+    ),
+    key(
         "agh.revision",
         Kind::Text,
         "\"dual\"",
@@ -439,7 +463,74 @@ pub const KEYS: &[Key] = &[
 ];
 
 /// Sections of protocols that this build does not serve.
-pub const SECTIONS_TO_COME: [&str; 2] = ["vibe", "vacant"];
+pub const SECTIONS_TO_COME: [&str; 1] = ["vibe"];
+
+/// A list of tables: `[[section.name]]`, any number of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    /// Its section and name.
+    pub name: &'static str,
+    /// One line for people.
+    pub comment: &'static str,
+    /// The keys of one table; their names are those inside it.
+    pub keys: &'static [Key],
+}
+
+/// All lists.
+pub const LISTS: &[List] = &[List {
+    name: "vacant.agent",
+    comment: "a hosted vacant; the first is the default, unless one says default = true",
+    keys: &[
+        key(
+            "name",
+            Kind::Text,
+            "\"\"",
+            "its name in paths: letters, digits, - and _",
+        ),
+        key(
+            "seed",
+            Kind::Path,
+            "\"\"",
+            "its key: a file of 64 hex characters, mode 0600",
+        ),
+        key(
+            "state",
+            Kind::Text,
+            "\"LOCAL\"",
+            "its state at first, such as ACTIVE; later the state on record holds",
+        ),
+        key("capability", Kind::Text, "\"\"", "what it can do, in words"),
+        key(
+            "behaviour",
+            Kind::Text,
+            "\"echo\"",
+            "what answers its calls: \"echo\", or \"inbox\" for its owner",
+        ),
+        key(
+            "default",
+            Kind::Switch,
+            "false",
+            "whether the short paths mean it",
+        ),
+        key(
+            "agent",
+            Kind::Text,
+            "\"\"",
+            "its participant, when it is one with an agent of another protocol",
+        ),
+        key(
+            "on_restart",
+            Kind::Text,
+            "\"\"",
+            "\"rerun\" or \"close\" for calls that a stop interrupted; empty: only echo runs again",
+        ),
+    ],
+}];
+
+/// The list of a name.
+pub fn find_list(name: &str) -> Option<&'static List> {
+    LISTS.iter().find(|list| list.name == name)
+}
 
 /// The key of a name.
 pub fn find(name: &str) -> Option<&'static Key> {

@@ -5,6 +5,7 @@ mod opened;
 mod reload;
 mod start_line;
 mod tokens;
+mod vacants;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use chancery_doors::http::{
 };
 use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::vacants::Vacants;
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
@@ -63,6 +65,7 @@ impl Host {
         )?);
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
+        let vacants = vacants::vacants(Arc::clone(&office), config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
         let dialer = Arc::new(Dialer::new(
@@ -85,7 +88,11 @@ impl Host {
             tls,
             switchboard,
             Arc::clone(&reload),
+            vacants.clone(),
         )?;
+        if let Some(vacants) = vacants {
+            vacants::begin(&vacants, config, server.listening().address).await?;
+        }
         dialer.call(&addresses);
         let watch = reload::watch(config, &reload);
         opened.tell_address(&server.listening().address.to_string());
@@ -178,6 +185,7 @@ async fn bring_in_line(
 ) -> Result<usize, Failure> {
     let settings = AllSettings {
         value_context: rule_settings(config),
+        vacant: vacants::rule_settings(config),
         agh: config.agh.settings.clone(),
         ..AllSettings::default()
     };
@@ -249,6 +257,7 @@ fn open_door(
     tls: Option<Arc<TlsKeeper>>,
     switchboard: Arc<Switchboard>,
     reload: Reload,
+    vacants: Option<Arc<Vacants>>,
 ) -> Result<Server, Failure> {
     let limits = HttpLimits {
         connections: count(config.limits.open_connections),
@@ -265,6 +274,7 @@ fn open_door(
         ws_limits: ws_limits(config),
         switchboard,
         reload: Some(reload),
+        vacants,
     };
     serve(office, options).map_err(|error| {
         let failure = Failure::usage(error.to_string());

@@ -1,10 +1,11 @@
 //! Verification and replay of files, on all cores (CH-JRN-7).
 
 use chancery_core::keys::Keyring;
-use chancery_core::line::{ProtocolName, Seq};
+use chancery_core::line::{Line, ProtocolName, Seq};
 use chancery_core::protocol::Suite;
 use chancery_core::rows::MapRows;
-use chancery_journal::{Head, Prepared, ReplayReport, Replayer, Verifier, VerifyReport};
+use chancery_journal::{Head, LineCheck, Prepared, ReplayReport, Replayer, Verifier, VerifyReport};
+use chancery_vacant::rules::ChainCheck;
 
 use super::batches::Batches;
 use super::lines::{Lines, Where};
@@ -64,7 +65,7 @@ pub fn verify<S: Suite + Clone>(
     expected: Option<Head>,
     progress: &mut Progress,
 ) -> Result<Verified, Failure> {
-    let verifier = Verifier::new(rules.suite.clone());
+    let verifier = Verifier::new(rules.suite.clone()).with_check(Box::new(VacantChains::default()));
     let mut taker = Counting::of(verifier, rules.serves, progress);
     let unended = taker.run(rules.suite, lines)?;
     Ok(taker.checked(unended, |verifier| verifier.finish(expected)))
@@ -84,6 +85,16 @@ pub fn replay<S: Suite + Clone>(
     let mut taker = Counting::of(replayer, rules.serves, progress);
     let unended = taker.run(rules.suite, lines)?;
     Ok(taker.checked(unended, |replayer| replayer.finish().0))
+}
+
+/// The chains between pairs of vacants: no gap, no repeat, no fork (VA-REP-3).
+#[derive(Default)]
+struct VacantChains(ChainCheck);
+
+impl LineCheck for VacantChains {
+    fn line(&mut self, line: &Line) -> Option<String> {
+        self.0.line(line)
+    }
 }
 
 /// What checks lines in order.

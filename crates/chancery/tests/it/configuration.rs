@@ -161,10 +161,7 @@ fn agh_peers_are_read_and_faults_named() {
 #[test]
 fn protocols_to_come_are_said_not_to_be_built() {
     // CH-CFG-1
-    for (text, name) in [
-        ("[vibe]\nworld = \"w\"\n", "vibe"),
-        ("[[vacant.agent]]\nname = \"bob\"\n", "vacant"),
-    ] {
+    for (text, name) in [("[vibe]\nworld = \"w\"\n", "vibe")] {
         let place = Place::new();
         place.write("chancery.toml", text);
         let ran = place.run(&["config", "check"]).exits(2);
@@ -184,6 +181,31 @@ fn protocols_to_come_are_said_not_to_be_built() {
             "a URL may hold a password: {}",
             ran.err
         );
+    }
+}
+
+#[test]
+fn a_list_of_tables_is_read_with_its_own_keys() {
+    // CH-CFG-1, CH-CFG-6
+    for (text, what) in [
+        (
+            "[[vacant.agent]]\nnam = \"bob\"\n",
+            "nearest known key is name\n",
+        ),
+        (
+            "[[vacant.agent]]\nname = \"b b\"\nseed = \"k\"\n",
+            "letters, digits",
+        ),
+        ("[[vacant.agent]]\nname = \"bob\"\n", "seed"),
+        (
+            "[[vacant.agent]]\nname = \"bob\"\nseed = \"k\"\nstate = \"AWAKE\"\n",
+            "six states",
+        ),
+    ] {
+        let place = Place::new();
+        place.write("chancery.toml", text);
+        let ran = place.run(&["config", "check"]).exits(2);
+        assert!(ran.err.contains(what), "{}", ran.err);
     }
 }
 

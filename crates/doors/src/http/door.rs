@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::Request;
 use bytes::Bytes;
 use chancery_node::Office;
+use chancery_node::vacants::Vacants;
 use chancery_store::StoreError;
 use http::StatusCode;
 use http::request::Parts;
@@ -38,6 +39,7 @@ pub type Reload = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Reloaded> + Send>>
 /// The door: the node behind it and the bounds before it.
 pub(crate) struct HttpDoor {
     pub(crate) office: Arc<Office>,
+    pub(crate) vacants: Option<Arc<Vacants>>,
     pub(crate) limits: HttpLimits,
     pub(crate) bodies: Bodies,
     pub(crate) failures: Failures,
@@ -60,9 +62,11 @@ impl HttpDoor {
         (ws_limits, switchboard): (WsLimits, Arc<Switchboard>),
         dev: bool,
         reload: Option<Reload>,
+        vacants: Option<Arc<Vacants>>,
     ) -> Self {
         Self {
             office,
+            vacants,
             bodies: Bodies::new(limits.body_bytes, limits.body_timeout),
             failures: Failures::new(limits.failures_per_s, limits.failure_addresses),
             connections: Connections::new(limits.connections),

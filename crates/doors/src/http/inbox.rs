@@ -37,7 +37,7 @@ struct Asked {
 
 /// Reads an inbox: a page, a page once there is one, or a stream.
 pub(crate) async fn read(door: Arc<HttpDoor>, call: Call) -> Reply {
-    let asked = asked(&call, inbox_name(&call), None);
+    let asked = asked(&call, inbox_name(&door, &call), None);
     respond(&door, call, asked).await
 }
 
@@ -107,10 +107,21 @@ fn asked(call: &Call, name: InboxName, depth: Option<u64>) -> Result<Asked, Repl
     })
 }
 
-fn inbox_name(call: &Call) -> InboxName {
+/// The inbox that a path names. A vacant has two names, of which the inbox has one.
+fn inbox_name(door: &HttpDoor, call: &Call) -> InboxName {
+    let agent = call.param("agent");
+    if !call.parts.uri.path().starts_with("/inbox/vacant/") {
+        return InboxName {
+            protocol: ProtocolName::ValueContext,
+            agent: agent.to_owned(),
+        };
+    }
+    let vacant = door.vacants.as_ref().and_then(|all| all.find(agent));
     InboxName {
-        protocol: ProtocolName::ValueContext,
-        agent: call.param("agent").to_owned(),
+        protocol: ProtocolName::Vacant,
+        agent: vacant
+            .map_or(agent, |vacant| vacant.name.as_str())
+            .to_owned(),
     }
 }
 
@@ -225,7 +236,7 @@ struct Acknowledgement {
 
 /// Moves the durable cursor.
 pub(crate) async fn acknowledge(door: Arc<HttpDoor>, call: Call) -> Reply {
-    let name = inbox_name(&call);
+    let name = inbox_name(&door, &call);
     move_cursor(&door, call, name).await
 }
 

@@ -29,6 +29,7 @@ mod state;
 mod table;
 mod tls;
 mod upgrade;
+mod vacant;
 mod value_context;
 
 pub use access::{Need, Rule, is_scope};

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::routing::{MethodFilter, MethodRouter};
 use chancery_agh::fault::ErrorName;
+use chancery_core::refusal::Refusal;
 use chancery_value_context::code::Code;
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -134,12 +135,24 @@ fn entered(door: &HttpDoor, request: Request) -> Result<Request, Reply> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     ValueContext,
+    Vacant,
     Agh,
     Problem,
 }
 
 /// Where value-context answers.
 const VALUE_CONTEXT_PATHS: [&str; 3] = ["/.well-known/vcp", "/send/value-context", "/vcp/ws"];
+
+/// Where vacant answers.
+const VACANT_PATHS: [&str; 7] = [
+    "/a2a",
+    "/agents",
+    "/card",
+    "/health",
+    "/.well-known/agent-card.json",
+    "/send/vacant",
+    "/v1",
+];
 
 /// Where AGH answers.
 const AGH_PATHS: [&str; 2] = [AGH, "/send/agh"];
@@ -151,6 +164,8 @@ pub(crate) fn shape(path: &str) -> Shape {
     };
     if VALUE_CONTEXT_PATHS.iter().any(is_below) {
         Shape::ValueContext
+    } else if VACANT_PATHS.iter().any(is_below) {
+        Shape::Vacant
     } else if AGH_PATHS.iter().any(is_below) {
         Shape::Agh
     } else {
@@ -162,6 +177,7 @@ impl Shape {
     fn not_found(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::NotFound, "there is nothing at this path"),
+            Self::Vacant => vacant_refusal("NOT_FOUND", 404, "there is nothing at this path"),
             Self::Agh => told_at_the_door(ErrorName::NotFound, 404),
             Self::Problem => not_found(),
         }
@@ -170,6 +186,9 @@ impl Shape {
     fn method_not_allowed(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::MethodNotAllowed, "this path has other methods"),
+            Self::Vacant => {
+                vacant_refusal("METHOD_NOT_ALLOWED", 405, "this path has other methods")
+            }
             Self::Agh => told_at_the_door(ErrorName::NotFound, 405),
             Self::Problem => problem(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -181,6 +200,7 @@ impl Shape {
     pub(crate) fn stopping(self) -> Reply {
         match self {
             Self::ValueContext => refused(Code::Overloaded, "the node is shutting down"),
+            Self::Vacant => vacant_refusal("OVERLOADED", 503, "the node is shutting down"),
             Self::Agh => told_at_the_door(ErrorName::Busy, 503),
             Self::Problem => busy(),
         }
@@ -191,9 +211,14 @@ impl Shape {
             "in dev a request names this machine as its host and comes from no other page";
         match self {
             Self::ValueContext => refused(Code::NotAuthorized, message),
+            Self::Vacant => vacant_refusal("FORBIDDEN", 403, message),
             Self::Agh | Self::Problem => problem(StatusCode::FORBIDDEN, message),
         }
     }
+}
+
+fn vacant_refusal(code: &'static str, status: u16, message: &'static str) -> Reply {
+    super::vacant::refusal(&Refusal::new(code, status, "CH-NET-1", message))
 }
 
 fn refused(code: Code, message: &'static str) -> Reply {

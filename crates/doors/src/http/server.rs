@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use chancery_node::Office;
+use chancery_node::vacants::Vacants;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -54,6 +55,8 @@ pub struct ServeOptions {
     pub switchboard: Arc<Switchboard>,
     /// Reads the files again, for `POST /admin/reload`.
     pub reload: Option<Reload>,
+    /// The vacants of the node, where it has any.
+    pub vacants: Option<Arc<Vacants>>,
 }
 
 impl ServeOptions {
@@ -68,6 +71,7 @@ impl ServeOptions {
             ws_limits: WsLimits::default(),
             switchboard: Arc::default(),
             reload: None,
+            vacants: None,
         }
     }
 }
@@ -121,6 +125,7 @@ pub fn serve(office: Arc<Office>, options: ServeOptions) -> Result<Server, Serve
         ws_limits,
         switchboard,
         reload,
+        vacants,
     } = options;
     let is_loopback = listen.ip().is_loopback();
     if dev && !is_loopback {
@@ -141,6 +146,7 @@ pub fn serve(office: Arc<Office>, options: ServeOptions) -> Result<Server, Serve
         (ws_limits, switchboard),
         dev,
         reload,
+        vacants,
     ));
     let hall = Arc::new(Hall {
         router: router::router(&door),

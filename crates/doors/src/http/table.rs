@@ -12,7 +12,7 @@ use http::Method;
 use super::access::{Need, Rule};
 use super::door::{Call, HttpDoor};
 use super::reply::Reply;
-use super::{admin, agh, inbox, journal, messages, operations, send, state, upgrade};
+use super::{admin, agh, inbox, journal, messages, operations, send, state, upgrade, vacant};
 
 /// The answer to a call, on its way.
 type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -51,8 +51,9 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 32] = {
+static ROUTES: [Route; 48] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
+    const VA: Rule = Rule::Signed(ProtocolName::Vacant);
     const ADMIN: Rule = Rule::Token(Need::Admin);
     const READ_INBOX: Rule = Rule::Token(Need::ReadInbox);
     const READ_LOG: Rule = Rule::Token(Need::ReadLog);
@@ -63,6 +64,22 @@ static ROUTES: [Route; 32] = {
         route!(GET "/inbox/value-context/{agent}", READ_INBOX, inbox::read, "reads an inbox"),
         route!(POST "/inbox/value-context/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves an inbox's cursor"),
         route!(GET "/state/value-context/{agent}", Rule::Token(Need::ReadState), state::read, "tells an agent's state"),
+        route!(POST "/a2a/message/send", VA, vacant::native::call, "calls the default vacant"),
+        route!(POST "/agents/{vacant}/a2a/message/send", VA, vacant::native::call, "calls a vacant"),
+        route!(GET "/card", Rule::Public, vacant::face::card, "tells the default vacant's signed card"),
+        route!(GET "/agents/{vacant}/card", Rule::Public, vacant::face::card, "tells a vacant's signed card"),
+        route!(GET "/health", Rule::Public, vacant::face::health, "tells the default vacant's state"),
+        route!(GET "/agents/{vacant}/health", Rule::Public, vacant::face::health, "tells a vacant's state"),
+        route!(GET "/.well-known/agent-card.json", Rule::Public, vacant::face::agent_card, "tells the default vacant's A2A card"),
+        route!(GET "/agents/{vacant}/.well-known/agent-card.json", Rule::Public, vacant::face::agent_card, "tells a vacant's A2A card"),
+        route!(POST "/v1/query_capability", Rule::Public, vacant::registry::query, "finds vacants, best first"),
+        route!(GET "/v1/search_capability", Rule::Public, vacant::registry::search, "finds vacants in order"),
+        route!(GET "/v1/capability_card/{id}", Rule::Public, vacant::registry::card, "tells a published card"),
+        route!(POST "/send/vacant", Rule::Token(Need::Send), vacant::send::call, "sends as a hosted vacant"),
+        route!(GET "/inbox/vacant/{agent}", READ_INBOX, inbox::read, "reads a vacant's inbox"),
+        route!(POST "/inbox/vacant/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves that inbox's cursor"),
+        route!(GET "/state/vacant/{agent}", Rule::Token(Need::ReadState), vacant::face::state, "tells a vacant's state and chains"),
+        route!(POST "/admin/vacant", ADMIN, vacant::admin::act, "sets states, publishes cards, judges"),
         route!(POST AGH, Rule::Token(Need::Send), agh::receive, "takes in one AGH envelope"),
         route!(POST "/send/agh", Rule::Token(Need::Send), agh::send, "sends as a hosted peer"),
         route!(GET "/inbox/agh/{channel}/{peer}", READ_INBOX, inbox::read_agh, "reads a peer's inbox"),

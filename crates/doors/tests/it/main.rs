@@ -14,5 +14,8 @@ mod sending;
 mod serving;
 mod signature_help;
 mod support;
+mod vacant_call;
+mod vacant_serving;
+mod vacant_vectors;
 mod websockets;
 mod websockets_between_nodes;

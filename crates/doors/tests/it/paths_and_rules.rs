@@ -5,6 +5,7 @@ use reqwest::{Method, Response};
 use serde_json::json;
 
 use crate::support::{KITCHEN, Running, Setup, answer, share};
+use crate::vacant_call;
 
 const ALL_SCOPES: [&str; 6] = [
     "send:",
@@ -37,6 +38,8 @@ fn path(route: &Route) -> String {
         "peer" => "worker.x".to_owned(),
         "protocol" => "value-context".to_owned(),
         "seq" => "1".to_owned(),
+        "vacant" => "bob".to_owned(),
+        "id" if route.path.starts_with("/v1/") => vacant_call::bob().hex(),
         _ => "none".to_owned(),
     })
 }
@@ -55,6 +58,10 @@ fn body(route: &Route) -> Vec<u8> {
         })
         .to_string()
         .into_bytes(),
+        "/send/vacant" => json!({"from": KITCHEN, "to": vacant_call::bob(), "text": "hi"})
+            .to_string()
+            .into_bytes(),
+        path if path.ends_with("/a2a/message/send") => vacant_call::first_of_a_stranger(),
         _ => Vec::new(),
     }
 }
@@ -66,6 +73,14 @@ fn agent(route: &Route) -> &'static str {
         path if path.contains("/agh") => "builders/worker.x",
         _ => KITCHEN,
     }
+}
+
+/// Whether errors below a path have the shape of vacant.
+fn is_vacant(path: &str) -> bool {
+    ["/a2a", "/agents", "/card", "/health", "/v1", "/send/vacant"]
+        .iter()
+        .any(|root| path.starts_with(root))
+        || path.ends_with("/agent-card.json")
 }
 
 async fn call(
@@ -97,7 +112,7 @@ fn is_let_in(status: u16) -> bool {
 async fn without_a_token_only_open_paths_answer() {
     let node = Setup {
         dev: false,
-        ..Setup::default()
+        ..Setup::with_vacant()
     }
     .start()
     .await;
@@ -129,7 +144,7 @@ async fn without_a_token_only_open_paths_answer() {
 async fn a_token_with_every_other_scope_is_not_enough() {
     let node = Setup {
         dev: false,
-        ..Setup::default()
+        ..Setup::with_vacant()
     }
     .start()
     .await;
@@ -172,7 +187,7 @@ async fn a_token_with_every_other_scope_is_not_enough() {
 async fn a_token_with_the_right_scope_is_enough() {
     let node = Setup {
         dev: false,
-        ..Setup::default()
+        ..Setup::with_vacant()
     }
     .start()
     .await;
@@ -208,7 +223,7 @@ async fn a_token_with_the_right_scope_is_enough() {
 async fn a_revoked_or_invented_token_is_none() {
     let node = Setup {
         dev: false,
-        ..Setup::default()
+        ..Setup::with_vacant()
     }
     .start()
     .await;
@@ -246,7 +261,7 @@ async fn a_revoked_or_invented_token_is_none() {
 // CH-NET-4
 #[tokio::test(flavor = "multi_thread")]
 async fn in_dev_everybody_is_let_in_but_not_foreign_pages() {
-    let node = Setup::default().start().await;
+    let node = Setup::with_vacant().start().await;
     for route in routes() {
         let name = format!("{} {}", route.method, route.path);
         let status = call(&node, route, None, None).await.status().as_u16();
@@ -269,7 +284,7 @@ async fn in_dev_everybody_is_let_in_but_not_foreign_pages() {
 // CH-NET-1
 #[tokio::test(flavor = "multi_thread")]
 async fn other_methods_get_405_with_allow_in_the_shape_of_the_path() {
-    let node = Setup::default().start().await;
+    let node = Setup::with_vacant().start().await;
     for route in routes() {
         let mut patched = route.clone();
         patched.method = Method::PATCH;
@@ -285,9 +300,13 @@ async fn other_methods_get_405_with_allow_in_the_shape_of_the_path() {
         );
         let is_protocol = matches!(route.rule, Rule::Signed(_) | Rule::Token(Need::Send));
         let (_, body) = answer(response).await;
-        match is_protocol {
-            true => assert_eq!(body["error"]["code"], "method_not_allowed", "{name}"),
-            false => assert_eq!(body["status"], 405, "{name}"),
+        if is_vacant(route.path) {
+            let reason = &body["error"]["data"][0]["reason"];
+            assert_eq!(reason, "METHOD_NOT_ALLOWED", "{name}");
+        } else if is_protocol {
+            assert_eq!(body["error"]["code"], "method_not_allowed", "{name}");
+        } else {
+            assert_eq!(body["status"], 405, "{name}");
         }
     }
     node.stop().await;
@@ -296,7 +315,7 @@ async fn other_methods_get_405_with_allow_in_the_shape_of_the_path() {
 // CH-NET-1, VX-HTTP-2
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_there_gets_404_in_the_shape_of_the_path() {
-    let node = Setup::default().start().await;
+    let node = Setup::with_vacant().start().await;
     for path in [
         "/.well-known/vcp/messages/",
         "/.well-known/vcp/other",
@@ -315,7 +334,6 @@ async fn what_is_not_there_gets_404_in_the_shape_of_the_path() {
         "/",
         "/log/",
         "/vcp",
-        "/a2a",
         "/inbox/vibe/x",
         "/send/agh",
         "/openapi.json",

@@ -14,10 +14,13 @@ use chancery_doors::http::{HttpLimits, ServeOptions, Server, serve};
 use chancery_doors::ws::{Dialer, WsLimits};
 use chancery_doors::{HttpCarrier, OutgoingTls};
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::vacants::{Behaviour, HostedVacant, OnRestart, Vacants};
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, SideLogs, SoftLimits, Vault,
 };
 use chancery_store::{Embedded, Memory, Options as StoreOptions, Store, recover};
+use chancery_vacant::id::VacantId;
+use chancery_vacant::state::State;
 use chancery_value_context::sign::seal;
 use chancery_value_context::world::World;
 use reqwest::{Client, RequestBuilder, Response};
@@ -58,6 +61,8 @@ pub struct Setup {
     /// Agents of the world that this node does not host.
     pub without: Vec<&'static str>,
     pub options: fn(&mut ServeOptions),
+    /// The vacants that are hosted, each with its seed; the first is the default.
+    pub vacants: Vec<(HostedVacant, [u8; 32])>,
 }
 
 impl Default for Setup {
@@ -74,6 +79,34 @@ impl Default for Setup {
             ca_pem: None,
             without: Vec::new(),
             options: |_| {},
+            vacants: Vec::new(),
+        }
+    }
+}
+
+/// The seed of the vacant that tests host.
+pub const BOB_SEED: [u8; 32] = [7; 32];
+
+/// A vacant, ACTIVE, with the key of a seed.
+pub fn vacant(name: &str, seed: [u8; 32], behaviour: Behaviour) -> (HostedVacant, [u8; 32]) {
+    let vacant = HostedVacant {
+        name: name.to_owned(),
+        id: VacantId::of(&SigningKey::from_seed(&seed)),
+        first_state: State::Active,
+        capability: "echoes what it hears".to_owned(),
+        behaviour,
+        on_restart: OnRestart::Close,
+        participant: None,
+    };
+    (vacant, seed)
+}
+
+impl Setup {
+    /// A node that hosts the vacant bob as well.
+    pub fn with_vacant() -> Self {
+        Self {
+            vacants: vec![vacant("bob", BOB_SEED, Behaviour::Echo)],
+            ..Self::default()
         }
     }
 }
@@ -94,6 +127,7 @@ pub fn embedded(dir: &Path) -> Arc<dyn Store> {
 pub struct Running {
     pub office: Arc<Office>,
     pub server: Server,
+    pub vacants: Option<Arc<Vacants>>,
     pub dialer: Dialer,
     pub address: SocketAddr,
     pub client: Client,
@@ -108,6 +142,9 @@ impl Setup {
         let vault = Arc::new(Vault::new());
         for agent in [KITCHEN, LIVING_ROOM, PARENT, CHILD] {
             vault.hold(agent, key_of(agent));
+        }
+        for (vacant, seed) in &self.vacants {
+            vault.hold(vacant.id.hex(), SigningKey::from_seed(seed));
         }
         let tls = Arc::new(OutgoingTls::new(self.ca_pem.as_deref()).unwrap());
         let carrier = HttpCarrier::with_tls(self.addresses.clone(), &tls);
@@ -134,9 +171,19 @@ impl Setup {
             switchboard: Arc::clone(&switchboard),
             ..ServeOptions::new("127.0.0.1:0".parse().unwrap())
         };
+        let hosted: Vec<_> = self.vacants.into_iter().map(|(vacant, _)| vacant).collect();
+        let vacants = (!hosted.is_empty()).then(|| {
+            let vacants = Vacants::new(Arc::clone(&office), hosted, Some(0));
+            Arc::new(vacants.with_timeout(Duration::from_secs(20)))
+        });
+        serving.vacants = vacants.clone();
         (self.options)(&mut serving);
         let server = serve(Arc::clone(&office), serving).unwrap();
         let address = server.listening().address;
+        if let Some(vacants) = &vacants {
+            vacants.reconcile("http://node.example").await.unwrap();
+            vacants.resume().await.unwrap();
+        }
         let limits = WsLimits::default();
         let dialer = Dialer::new(Arc::clone(&office), switchboard, tls, limits);
         dialer.call(&self.addresses);
@@ -144,6 +191,7 @@ impl Setup {
             office,
             server,
             dialer,
+            vacants,
             address,
             client: client(),
         }

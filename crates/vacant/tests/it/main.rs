@@ -1,3 +1,9 @@
 //! Tests of the vacant protocol.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
+mod calling_out;
+mod calls;
+mod host;
+mod the_log;
+mod values;
 mod vectors;

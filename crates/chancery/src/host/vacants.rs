@@ -1,0 +1,73 @@
+//! The vacants that the configuration describes: their keys, their cards, and the calls a stop left open.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_node::Office;
+use chancery_node::vacants::{HostedVacant, Vacants};
+use chancery_vacant::id::VacantId;
+use chancery_vacant::settings::Settings;
+
+use super::{count, not_in_line};
+use crate::config::Config;
+use crate::exit::Failure;
+use crate::secret_file;
+
+/// What the rules go by.
+pub(super) fn rule_settings(config: &Config) -> Settings {
+    Settings {
+        max_bytes: count(config.vacant.max_bytes),
+        max_clock_skew_s: config.vacant.max_clock_skew_s,
+        require_envelope: config.vacant.require_envelope,
+        ..Settings::default()
+    }
+}
+
+/// Reads the keys of the vacants and holds them; none when there are no vacants.
+pub(super) fn vacants(
+    office: Arc<Office>,
+    config: &Config,
+) -> Result<Option<Arc<Vacants>>, Failure> {
+    let section = &config.vacant;
+    if section.agents.is_empty() {
+        return Ok(None);
+    }
+    let mut hosted = Vec::new();
+    for agent in &section.agents {
+        let key = secret_file::read_key(&agent.seed)?;
+        let id = VacantId::of(&key);
+        office.gate().vault().hold(id.hex(), key);
+        hosted.push(HostedVacant {
+            name: agent.name.clone(),
+            id,
+            first_state: agent.state,
+            capability: agent.capability.clone(),
+            behaviour: agent.behaviour,
+            on_restart: agent.on_restart,
+            participant: agent.agent.clone(),
+        });
+    }
+    let default = section.agents.iter().position(|agent| agent.default);
+    let vacants = Vacants::new(office, hosted, Some(default.unwrap_or(0)));
+    let timeout = Duration::from_secs(section.behaviour_timeout_s);
+    Ok(Some(Arc::new(vacants.with_timeout(timeout))))
+}
+
+/// Puts the vacants on record with cards that name this listener, and carries on what a stop left open.
+pub(super) async fn begin(
+    vacants: &Arc<Vacants>,
+    config: &Config,
+    address: SocketAddr,
+) -> Result<(), Failure> {
+    let base_url = match &config.public_url {
+        Some(url) => url.clone(),
+        None if config.tls.is_some() => format!("https://{address}"),
+        None => format!("http://{address}"),
+    };
+    vacants.reconcile(&base_url).await.map_err(not_in_line)?;
+    let resumed = vacants.resume().await;
+    let resumed = resumed.map_err(|error| Failure::damaged(error.to_string()))?;
+    tracing::debug!(resumed, "calls that a stop left open have an outcome");
+    Ok(())
+}

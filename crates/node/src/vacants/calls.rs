@@ -1,0 +1,337 @@
+//! Calls: from the bytes of a request to the bytes of its answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chancery_core::line::{ProtocolName, Seq};
+use chancery_core::protocol::{Caller, Door, Failure, Input, Protocol};
+use chancery_core::refusal::Refusal;
+use chancery_vacant::answer::{Accepted, Answer};
+use chancery_vacant::error::ProtocolError;
+use chancery_vacant::id::VacantId;
+use chancery_vacant::message::Message;
+use chancery_vacant::native::{self, OutOfTurn};
+use chancery_vacant::outgoing::{Call, Outgoing};
+use chancery_vacant::payload::{Payload, Role};
+use chancery_vacant::rules::chain::{Pair, pair_key};
+use serde::Deserialize;
+use tokio::sync::oneshot;
+
+use super::behaviour::{Behaviour, echo};
+use super::{HostedVacant, Vacants, lock};
+use crate::gate::Permit;
+use crate::sequencer::Decided;
+use crate::suite::{AnyAnswer, AnyInput};
+
+/// An answer on the native binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeReply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body, JSON.
+    pub body: Vec<u8>,
+    /// After how many seconds to try again.
+    pub retry_after_s: Option<u32>,
+}
+
+/// What `POST /send/vacant` takes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SendRequest {
+    /// The name of the hosted vacant.
+    from: String,
+    /// The id of the vacant that is called.
+    #[serde(default)]
+    to: Option<String>,
+    /// The line of the call that is answered, instead.
+    #[serde(default)]
+    answers: Option<Seq>,
+    /// What it says.
+    text: String,
+}
+
+impl Vacants {
+    /// A request on the native path of a vacant: all checks of VA-SRV-4, in their order.
+    pub async fn call(self: &Arc<Self>, at: &Arc<HostedVacant>, body: Bytes) -> NativeReply {
+        let gate = self.office.gate();
+        let permit = gate.permit();
+        let (id, message) = native::read_request(&body, &gate.settings().vacant);
+        let answered = match (message, permit) {
+            (Ok(message), Ok(permit)) => self.serve(at, message, permit).await,
+            (Ok(_), Err(_)) => Err(busy()),
+            (Err(error), _) => Err(error.into()),
+        };
+        self.reply(&id, answered)
+    }
+
+    /// The answer to a request that the door refused, in the same shape.
+    pub fn refuse(&self, error: ProtocolError) -> NativeReply {
+        self.reply(&native::RpcId::default(), Err(error.into()))
+    }
+
+    fn reply(&self, id: &native::RpcId, answered: Result<Bytes, Refusal>) -> NativeReply {
+        self.office.note(ProtocolName::Vacant, &answered);
+        match answered {
+            Ok(message) => NativeReply {
+                status: 200,
+                body: native::answer(id, &message),
+                retry_after_s: None,
+            },
+            Err(refusal) => {
+                let lost = OutOfTurn::of(&refusal).and_then(|place| place.answer);
+                let response = lost.and_then(|line| self.recorded(line));
+                NativeReply {
+                    status: refusal.status,
+                    body: native::refusal(id, &refusal, response.as_deref()),
+                    retry_after_s: refusal.retry_after_s,
+                }
+            }
+        }
+    }
+
+    /// Checks 3 to 8: gives the recorded message of the answer.
+    async fn serve(
+        self: &Arc<Self>,
+        at: &Arc<HostedVacant>,
+        message: Message,
+        permit: Permit,
+    ) -> Result<Bytes, Refusal> {
+        if message.envelope.to != at.id {
+            return Err(ProtocolError::Misdirected.into());
+        }
+        let gate = self.office.gate();
+        let received = gate.clock().now();
+        let heard = message.envelope.payload.clone();
+        let authentic = gate.suite().vacant().authenticate(
+            message,
+            Door::Http,
+            &Caller::default(),
+            &gate.keyring(),
+            &gate.settings().vacant,
+            received,
+        )?;
+        let input = AnyInput::Vacant(Input::Envelope(authentic));
+        let decided = gate.submit(input, received, Some(permit)).await;
+        match answer_of(decided.map_err(|_| busy())?)?.0 {
+            Answer::Accepted(accepted) => self.carry_through(at, accepted, heard).await,
+            _ => Err(ProtocolError::BehaviourFailed.into()),
+        }
+    }
+
+    /// Runs a behaviour to its outcome on a task of its own: a caller that hangs up leaves no call open.
+    pub(super) async fn carry_through(
+        self: &Arc<Self>,
+        at: &Arc<HostedVacant>,
+        accepted: Accepted,
+        heard: Payload,
+    ) -> Result<Bytes, Refusal> {
+        let (vacants, at) = (Arc::clone(self), Arc::clone(at));
+        let task = tokio::spawn(async move {
+            match at.behaviour {
+                Behaviour::Echo => vacants.say(&at.id, &accepted, echo(&heard)).await,
+                Behaviour::Inbox => vacants.wait_for_owner(&accepted).await,
+            }
+        });
+        task.await
+            .unwrap_or_else(|_| Err(ProtocolError::BehaviourFailed.into()))
+    }
+
+    /// Puts an answer on record; one that is refused ends the call as failed.
+    async fn say(
+        &self,
+        id: &VacantId,
+        accepted: &Accepted,
+        says: Payload,
+    ) -> Result<Bytes, Refusal> {
+        match self.answer(id, accepted.call, says).await {
+            Ok(message) => Ok(message),
+            Err(refusal) => {
+                tracing::warn!(%refusal, call = accepted.call, "an answer was refused");
+                self.fail(accepted.call, &accepted.caller, Failure::BehaviourFailed)
+                    .await;
+                Err(ProtocolError::BehaviourFailed.into())
+            }
+        }
+    }
+
+    /// Puts the answer to a call on record; gives its signed message.
+    pub async fn answer(&self, id: &VacantId, call: Seq, says: Payload) -> Result<Bytes, Refusal> {
+        let input = Input::Outgoing {
+            agent: id.hex(),
+            answers: Some(call),
+            idempotency: None,
+            content: Outgoing::Answer(says),
+        };
+        let decided = self.office.submit(AnyInput::Vacant(input)).await;
+        let (answer, sealed) = answer_of(decided.map_err(|_| busy())?)?;
+        let Answer::Answered(line) = answer else {
+            return Err(ProtocolError::BehaviourFailed.into());
+        };
+        let message = sealed.or_else(|| self.recorded(line));
+        let message = message.ok_or(ProtocolError::BehaviourFailed)?;
+        if let Some(waiting) = lock(&self.waiting).remove(&call) {
+            // A caller that hung up changes nothing.
+            let _ = waiting.send(message.clone());
+        }
+        Ok(message)
+    }
+
+    /// Waits until the vacant's owner has answered, for as long as a behaviour may take.
+    async fn wait_for_owner(&self, accepted: &Accepted) -> Result<Bytes, Refusal> {
+        let (told, answer) = oneshot::channel();
+        lock(&self.waiting).insert(accepted.call, told);
+        // The owner may have been faster than this task.
+        if let Some(message) = self.answer_on_record(accepted) {
+            lock(&self.waiting).remove(&accepted.call);
+            return Ok(message);
+        }
+        if let Ok(Ok(message)) = tokio::time::timeout(self.timeout, answer).await {
+            return Ok(message);
+        }
+        lock(&self.waiting).remove(&accepted.call);
+        self.fail(accepted.call, &accepted.caller, Failure::BehaviourTimeout)
+            .await;
+        self.answer_on_record(accepted)
+            .ok_or_else(|| ProtocolError::BehaviourTimeout.into())
+    }
+
+    /// The answer to a call that is the last of its pair, if it has one.
+    fn answer_on_record(&self, accepted: &Accepted) -> Option<Bytes> {
+        let target = self.find(&accepted.name)?.id;
+        let pair: Pair = self
+            .office
+            .row(&pair_key(&accepted.caller, &target))
+            .ok()
+            .flatten()?;
+        let answer = pair.answer.filter(|_| pair.call == Some(accepted.call));
+        self.recorded(answer?)
+    }
+
+    /// Ends a call without an answer.
+    pub(super) async fn fail(&self, call: Seq, caller: &VacantId, why: Failure) {
+        let input = Input::Failed {
+            of: call,
+            about: caller.hex(),
+            why,
+        };
+        if self.office.submit(AnyInput::Vacant(input)).await.is_err() {
+            tracing::warn!(
+                call,
+                "the failure of a call is not on record; a restart ends it"
+            );
+        }
+    }
+
+    /// The message on a line of the log.
+    pub(super) fn recorded(&self, line: Seq) -> Option<Bytes> {
+        let lines = self.office.gate().store().lines(line, 1).ok()?;
+        let line = chancery_journal::line::parse(lines.first()?).ok()?;
+        (line.protocol == ProtocolName::Vacant).then_some(line.envelope)
+    }
+
+    /// `POST /send/vacant`: a hosted vacant calls another one, or answers a call from its inbox. Who asks must be
+    /// allowed to speak as the one that `allowed` is asked about; none when it is not.
+    pub async fn send(
+        self: &Arc<Self>,
+        body: &[u8],
+        idempotency: Option<String>,
+        allowed: impl FnOnce(&str) -> bool,
+    ) -> Option<NativeReply> {
+        let id = native::RpcId::default();
+        let request: SendRequest = match serde_json::from_slice(body) {
+            Ok(request) => request,
+            Err(_) => {
+                let reason = "the body has from, text, and to or answers";
+                return Some(self.reply(&id, Err(ProtocolError::format(reason).into())));
+            }
+        };
+        if !allowed(&request.from) {
+            return None;
+        }
+        let answered = self.send_as(request, idempotency).await;
+        Some(self.reply(&id, answered))
+    }
+
+    async fn send_as(
+        self: &Arc<Self>,
+        request: SendRequest,
+        idempotency: Option<String>,
+    ) -> Result<Bytes, Refusal> {
+        let unknown = ProtocolError::NotFound("no such vacant is hosted here");
+        let from = self.find(&request.from).cloned().ok_or(unknown)?;
+        match (request.to, request.answers) {
+            (None, Some(call)) => {
+                let says = Payload::text(Role::Agent, request.text);
+                self.answer(&from.id, call, says).await
+            }
+            (Some(to), None) => {
+                let to = VacantId::from_hex(&to)
+                    .map_err(|_| ProtocolError::format_at("/to", "it is not 64 hex"))?;
+                let says = Payload::text(Role::User, request.text);
+                self.call_as(&from, to, says, idempotency).await
+            }
+            _ => Err(ProtocolError::format("a request has either to or answers").into()),
+        }
+    }
+
+    /// A hosted vacant calls another one that is hosted here: one line has the effects of both sides (CH-JRN-10).
+    async fn call_as(
+        self: &Arc<Self>,
+        from: &HostedVacant,
+        to: VacantId,
+        says: Payload,
+        idempotency: Option<String>,
+    ) -> Result<Bytes, Refusal> {
+        let permit = self.office.gate().permit().map_err(|_| busy())?;
+        let input = Input::Outgoing {
+            agent: from.id.hex(),
+            answers: None,
+            idempotency,
+            content: Outgoing::Call(Call {
+                to,
+                payload: says.clone(),
+                endpoint: None,
+                profile: None,
+            }),
+        };
+        let received = self.office.gate().clock().now();
+        let decided = self
+            .office
+            .gate()
+            .submit(AnyInput::Vacant(input), received, Some(permit))
+            .await;
+        match answer_of(decided.map_err(|_| busy())?)?.0 {
+            Answer::Called {
+                here: Some(accepted),
+                ..
+            } => {
+                let target = self.find(&accepted.name).cloned();
+                let target = target.ok_or(ProtocolError::BehaviourFailed)?;
+                self.carry_through(&target, accepted, says).await
+            }
+            Answer::SentBefore(line) => self.answer_to_line(line, &from.id, &to),
+            _ => Err(ProtocolError::BehaviourFailed.into()),
+        }
+    }
+
+    /// The answer to a call that was made before under the same key, while it is the last of its pair.
+    fn answer_to_line(&self, line: Seq, from: &VacantId, to: &VacantId) -> Result<Bytes, Refusal> {
+        let pair: Option<Pair> = self.office.row(&pair_key(from, to)).ok().flatten();
+        let answer = pair.filter(|pair| pair.call == Some(line));
+        let answer = answer.and_then(|pair| pair.answer);
+        answer
+            .and_then(|line| self.recorded(line))
+            .ok_or_else(|| ProtocolError::Overloaded("the call has no answer yet").into())
+    }
+}
+
+pub(super) fn answer_of(decided: Decided<AnyAnswer>) -> Result<(Answer, Option<Bytes>), Refusal> {
+    match decided.result? {
+        AnyAnswer::Vacant(answer) => Ok((answer, decided.sealed)),
+        _ => Err(ProtocolError::BehaviourFailed.into()),
+    }
+}
+
+fn busy() -> Refusal {
+    ProtocolError::Overloaded("the node is busy; try again").into()
+}

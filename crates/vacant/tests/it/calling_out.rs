@@ -1,0 +1,137 @@
+//! Calls that hosted vacants make.
+
+use chancery_core::protocol::Failure;
+use chancery_core::protocol::Input;
+use chancery_core::rows::{RowKey, Rows as _};
+use chancery_vacant::act::{Act, Change, Review};
+use chancery_vacant::answer::Answer;
+use chancery_vacant::payload::Profile;
+use chancery_vacant::reputation::{Dimension, Reputation};
+use chancery_vacant::rules::chain::ReplayState;
+use chancery_vacant::rules::judge::reputation_key;
+
+use crate::host::{AnyInput, Host, accepted, envelope, id};
+
+fn line_of(decided: Result<Answer, chancery_core::refusal::Refusal>) -> u64 {
+    match decided.unwrap() {
+        Answer::Called { line, .. } => line,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn adoption(host: &Host, of: &str) -> f64 {
+    let known: Reputation = host.row(&reputation_key(&id(of))).unwrap_or_default();
+    known.of(Dimension::Adoption).n
+}
+
+// CH-JRN-10, VA-UCB-6
+#[test]
+fn two_hosted_vacants_share_one_line_a_call() {
+    let mut host = Host::of(&["ann", "bob"]);
+    let call = accepted(host.call("ann", "bob", None));
+    assert_eq!(call.name, "bob");
+    assert_eq!(host.pair("ann", "bob").last_sequence_no, 1);
+    // Its return over a door is a duplicate.
+    let again = host.envelope(call.call);
+    assert_eq!(host.receive(&again).unwrap_err().code, "REPLAY_DETECTED");
+    host.answer("bob", call.call, "ho").unwrap();
+    assert!(adoption(&host, "bob") > 0.0);
+    assert_eq!(host.replayed().divergence, None);
+}
+
+// VA-DSP-10, VA-DSP-6, VA-MSG-8
+#[test]
+fn an_answer_from_elsewhere_settles_a_call() {
+    let mut host = Host::of(&["ann"]);
+    let line = line_of(host.call("ann", "far", None));
+    assert_eq!(
+        host.call("ann", "far", None).unwrap_err().code,
+        "OVERLOADED"
+    );
+    let outbox = host.rows().scan(&RowKey::text("outbox", &[])).unwrap();
+    assert_eq!(outbox.len(), 1);
+    let stranger = host.next("else", "ann", "ho", Profile::SelfEval);
+    assert_eq!(
+        host.reply(line, &stranger).unwrap_err().code,
+        "ENVELOPE_FORMAT"
+    );
+    let answer = host.next("far", "ann", "ho", Profile::SelfEval);
+    assert!(matches!(host.reply(line, &answer), Ok(Answer::Replied(_))));
+    assert_eq!(host.reply(line, &answer).unwrap_err().code, "ANSWERED");
+    assert_eq!(host.pair("ann", "far").last_sequence_no, 1);
+    assert!(adoption(&host, "far") > 0.0);
+    // The next call is in the profile that the target answered in.
+    let line = line_of(host.call("ann", "far", None));
+    assert_eq!(
+        host.envelope(line).verify().unwrap().profile,
+        Profile::SelfEval
+    );
+    assert_eq!(host.replayed().divergence, None);
+}
+
+// VA-DSP-10, VA-SRV-9
+#[test]
+fn a_call_that_was_not_taken_gives_its_number_back() {
+    let mut host = Host::of(&["ann"]);
+    for (why, last) in [
+        (Failure::CallRefused, 0),
+        (Failure::Undeliverable, 0),
+        (Failure::BehaviourFailed, 1),
+        (Failure::BehaviourTimeout, 2),
+        (Failure::Interrupted, 2),
+    ] {
+        let line = line_of(host.call("ann", "far", None));
+        // An answer of ours in between stands on the call, and goes with it.
+        host.fail(line, why).unwrap();
+        assert_eq!(host.pair("ann", "far").last_sequence_no, last, "{why:?}");
+    }
+    let report = host.replayed();
+    assert_eq!(report.divergence, None);
+    assert!(crate::host::verify(&host.lines).passed());
+}
+
+// VA-DSP-10
+#[test]
+fn an_answer_given_while_a_call_is_on_its_way_has_its_place_after_it() {
+    let mut host = Host::of(&["ann"]);
+    let line = line_of(host.call("ann", "far", None));
+    let from_far = envelope("far", "ann", 1, ReplayState::default(), "hi", Profile::Base);
+    let call = accepted(host.receive(&from_far)).call;
+    host.answer("ann", call, "ho").unwrap();
+    assert_eq!(host.pair("ann", "far").last_sequence_no, 2);
+    host.fail(line, Failure::CallRefused).unwrap();
+    assert_eq!(host.pair("ann", "far"), ReplayState::default());
+    assert_eq!(host.replayed().divergence, None);
+}
+
+// CH-JRN-16
+#[test]
+fn a_repeated_request_to_send_calls_once() {
+    let mut host = Host::of(&["ann", "bob"]);
+    let line = line_of(host.call("ann", "bob", Some("k")));
+    assert_eq!(
+        host.call("ann", "bob", Some("k")).unwrap(),
+        Answer::SentBefore(line)
+    );
+    assert_eq!(host.pair("ann", "bob").last_sequence_no, 1);
+    assert_eq!(host.replayed().divergence, None);
+}
+
+// VA-UCB-2
+#[test]
+fn reviews_are_on_the_log_and_count() {
+    let mut host = Host::of(&["ann"]);
+    let review = |signal: f64| {
+        AnyInput::Vacant(Input::Act(Act::new(Change::Review(Review {
+            of: id("far"),
+            dim: Dimension::Honesty,
+            signal,
+            weight: 1.0,
+        }))))
+    };
+    host.decide(&review(1.0)).unwrap();
+    let known: Reputation = host.row(&reputation_key(&id("far"))).unwrap();
+    assert!((known.of(Dimension::Honesty).mean() - 0.75).abs() < 1e-12);
+    assert_eq!(host.decide(&review(1.5)).unwrap_err().status, 400);
+    assert_eq!(host.replayed().divergence, None);
+}
