@@ -77,15 +77,15 @@ pub struct AllSettings {
 
 /// Every window of every protocol.
 const WINDOWS: &[WindowName] = &{
-    let others = [vacant_rules::SENT, agh_rules::SEEN, agh_rules::SENT];
-    let mut all = [vacant_rules::SENT; rules::WINDOWS.len() + others.len()];
+    const OTHERS: [WindowName; 3] = [vacant_rules::SENT, agh_rules::SEEN, agh_rules::SENT];
+    let mut all = [vacant_rules::SENT; rules::WINDOWS.len() + OTHERS.len()];
     let mut index = 0;
     while index < rules::WINDOWS.len() {
         all[index] = rules::WINDOWS[index];
         index += 1;
     }
     while index < all.len() {
-        all[index] = others[index - rules::WINDOWS.len()];
+        all[index] = OTHERS[index - rules::WINDOWS.len()];
         index += 1;
     }
     all
