@@ -55,8 +55,10 @@ async fn a_message_is_first_attempted_when_the_one_before_was() {
     let leave = Arc::new(Semaphore::new(0));
     let held = Step::FailWhenAllowed(Arc::clone(&leave));
     rig.carrier.script("far", [held, Step::Deliver]);
+    // The held step is for the first one: the others come when it has it.
+    rig.said("s-1", "ann", "far", "send", None).await;
+    rig.carrier.made_at_least(1).await;
     for (id, from, to) in [
-        ("s-1", "ann", "far"),
         ("s-2", "ann", "far"),
         ("s-3", "ann", "near"),
         ("s-4", "cyd", "far"),
