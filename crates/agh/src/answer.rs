@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use chancery_core::line::Seq;
+use chancery_core::refusal::Refusal;
 use serde::Serialize;
 
 use crate::body::State;
-use crate::fault::{Fault, Stage};
+use crate::fault::{ErrorName, Fault, Stage};
 use crate::lifecycle::Move;
 use crate::revision::Revision;
 use crate::soft::Seen;
@@ -116,14 +117,7 @@ impl Outcome {
             trust: self.trust,
             id: sent.then_some(self.id.as_str()),
         };
-        let mut body =
-            serde_json::to_vec(&head).expect("texts and numbers always have a JSON form");
-        // What was emitted is JSON already, and goes in as it stands.
-        body.truncate(body.len() - 1);
-        body.extend_from_slice(b",\"emitted\":[");
-        body.extend_from_slice(&self.emitted.join(&b','));
-        body.extend_from_slice(b"]}");
-        body
+        whole(&head, &self.emitted)
     }
 }
 
@@ -141,4 +135,36 @@ struct Head<'a> {
     trust: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
+}
+
+/// The answer to what a door or a rule refused before there was an outcome.
+pub fn refused(refusal: &Refusal) -> Vec<u8> {
+    let error = ErrorName::parse(refusal.code);
+    let body = Head {
+        verdict: Verdict::Reject.as_str(),
+        reason_code: error.map(|error| error.reason().as_str()),
+        error: Some(refusal.code),
+        path: refusal.path.as_deref(),
+        step: refusal.check.parse().unwrap_or_default(),
+        deliver_to: &[],
+        revision: Revision::A.as_str(),
+        trust: "unverified",
+        id: refusal.message_id.as_deref(),
+    };
+    whole(&body, &[])
+}
+
+/// The answer that a door gives by itself.
+pub fn at_the_door(error: ErrorName) -> Vec<u8> {
+    refused(&Fault::new(error, Stage::Parse).into_refusal(Revision::A))
+}
+
+/// An answer with what was emitted, which is JSON already and goes in as it stands.
+fn whole(head: &Head<'_>, emitted: &[Bytes]) -> Vec<u8> {
+    let mut body = serde_json::to_vec(head).expect("texts and numbers always have a JSON form");
+    body.truncate(body.len() - 1);
+    body.extend_from_slice(b",\"emitted\":[");
+    body.extend_from_slice(&emitted.join(&b','));
+    body.extend_from_slice(b"]}");
+    body
 }

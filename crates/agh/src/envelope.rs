@@ -281,9 +281,12 @@ struct Typed<'v> {
 
 impl<'v> Typed<'v> {
     fn of(members: &Members<'v>, settings: &Settings) -> Result<Self, Fault> {
-        // With the trust profile every optional member of a v1 envelope may be null (AG-TRU-1).
-        let v1 = members.protocol.and_then(|value| value.as_str()) == Some(PROTOCOL_V1);
-        let nullable = settings.null_optional == Nulls::Lenient || (settings.trust.enabled && v1);
+        // With the trust profile every optional member of a signed envelope may be null (AG-TRU-1, AG-B-27).
+        let says = |member: Option<&'v Value<'v>>| member.and_then(Value::as_str);
+        let signed = says(members.protocol) == Some(PROTOCOL_V1)
+            || says(members.from).is_some_and(|from| split_handle(from).is_some());
+        let nullable =
+            settings.null_optional == Nulls::Lenient || (settings.trust.enabled && signed);
         let absent =
             |value: Option<&'v Value<'v>>| value.filter(|value| !(nullable && value.is_null()));
         let or_null = |value: Option<&'v Value<'v>>| value.filter(|value| !value.is_null());

@@ -5,6 +5,7 @@
 //!
 //! Refuses to: judge. A figure is printed, never asserted.
 
+mod agh;
 mod helper;
 mod host;
 mod http;
@@ -36,6 +37,8 @@ fn now() -> Time {
 pub enum Bench {
     /// From bytes to a decision on one core, no disk.
     Pipeline,
+    /// The checks of an AGH envelope that need no state.
+    AghValidation,
     /// Batches of lines made durable.
     StoreAppend,
     /// The same for long, with the index written behind.
@@ -75,6 +78,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
     } = options;
     match bench {
         Bench::Pipeline => Ok(vec![pipeline::run(*duration)?]),
+        Bench::AghValidation => Ok(vec![agh::run(*duration)?]),
         Bench::StoreAppend => Ok(vec![store::append(dir, *duration)?]),
         Bench::StoreSustained => Ok(vec![store::sustained(dir, *duration)?]),
         Bench::Replay => Ok(vec![replay::run(lines.unwrap_or(50_000), *duration)?]),
@@ -94,6 +98,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
     let mut reports = Vec::new();
     for bench in [
         Bench::Pipeline,
+        Bench::AghValidation,
         Bench::StoreAppend,
         Bench::StoreSustained,
         Bench::Replay,

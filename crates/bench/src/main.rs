@@ -32,6 +32,7 @@ fn main() -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let bench = match words[..] {
         ["pipeline"] => Bench::Pipeline,
+        ["pipeline", "agh"] => Bench::AghValidation,
         ["store", "append"] => Bench::StoreAppend,
         ["store", "sustained"] => Bench::StoreSustained,
         ["replay"] => Bench::Replay,
@@ -40,7 +41,7 @@ fn main() -> Result<()> {
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, store append, store sustained, replay, http, ws, memory, quick"
+            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, http, ws, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

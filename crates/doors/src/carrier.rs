@@ -87,6 +87,9 @@ impl HttpCarrier {
 
 impl Carrier for HttpCarrier {
     fn carry(&self, delivery: Delivery, envelope: Bytes, leave: Leave) -> Attempt {
+        if delivery.protocol == ProtocolName::Agh {
+            return without_broker(&delivery);
+        }
         let failed = Carried::Failed { at_least: None };
         if delivery.protocol != ProtocolName::ValueContext {
             return Box::pin(std::future::ready(failed));
@@ -120,6 +123,17 @@ impl Carrier for HttpCarrier {
 
     /// Value-context has no soft messages.
     fn whisper(&self, _: Whisper) {}
+}
+
+/// Without a broker a channel has nobody else in it: what goes to everybody is there, what goes to one never will be.
+fn without_broker(delivery: &Delivery) -> Attempt {
+    let subject = delivery.to.split(' ').next().unwrap_or_default();
+    let carried = if subject.ends_with(".broadcast") {
+        Carried::Delivered
+    } else {
+        Carried::Refused
+    };
+    Box::pin(std::future::ready(carried))
 }
 
 /// A body that is handed out while its sender may send.

@@ -80,6 +80,25 @@ impl Inboxes {
         Ok(entries)
     }
 
+    /// Where to read on so that at most `depth` entries follow `after`, and how many fall out of that view (AG-DLV-2).
+    pub fn newest(
+        &self,
+        name: &InboxName,
+        after: Seq,
+        depth: u64,
+    ) -> Result<(Seq, u64), StoreError> {
+        let open = self.open_page(name)?;
+        let total = open.before + open.entries.len() as u64;
+        let follow = total.saturating_sub(self.ordinal(name, after)?);
+        let skipped = follow.saturating_sub(depth);
+        if skipped == 0 {
+            return Ok((after, 0));
+        }
+        let limit = usize::try_from(skipped).unwrap_or(usize::MAX);
+        let fallen = self.seqs_after(name, after, limit)?;
+        Ok((fallen.last().copied().unwrap_or(after), skipped))
+    }
+
     /// Returns when an entry after `after` is there, or was there already.
     pub async fn wait(&self, name: &InboxName, after: Seq) -> Result<(), StoreError> {
         loop {

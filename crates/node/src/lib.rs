@@ -16,6 +16,7 @@ mod lanes;
 mod leave;
 mod node;
 mod office;
+mod office_agh;
 mod outbox;
 mod overlay;
 mod reconcile;
@@ -37,9 +38,7 @@ pub use gate::{Gate, GateLimits, Overloaded, Permit};
 pub use inboxes::{InboxEntry, Inboxes};
 pub use leave::Leave;
 pub use node::{Node, Options, StartError};
-pub use office::{
-    Office, Sent, VibeAnswered, hosting_protocol, served_protocol, vibe_approver, vibe_reader,
-};
+pub use office::{Office, Sent, VibeAnswered, hosting_protocol, vibe_approver, vibe_reader};
 pub use outbox::{Attempt, Carried, Carrier, NoCarrier};
 pub use reconcile::ReconcileError;
 pub use sequencer::Decided;

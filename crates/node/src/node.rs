@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_agh::settings::Settings as AghSettings;
+use chancery_agh::soft::Soft as AghSoft;
 use chancery_core::decision::Event;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
@@ -26,7 +28,7 @@ use crate::outbox::{Carrier, Outbox};
 use crate::overlay::Overlay;
 use crate::sequencer::Decided;
 use crate::sidelogs::SideLogs;
-use crate::soft::{Soft, SoftLimits};
+use crate::soft::{SharedAgh, Soft, SoftLimits};
 use crate::timers::Timers;
 use crate::vault::Vault;
 
@@ -92,6 +94,7 @@ pub struct Node<S: Suite> {
     timers: Arc<Timers>,
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
+    agh: SharedAgh,
     started: Time,
     /// Keys of vibe requests that wait for their answer (CH-JRN-13).
     pub(crate) flights: std::sync::Mutex<Flights>,
@@ -123,10 +126,12 @@ impl<S: Suite> Node<S> {
         let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
         let in_force = InForce::of_rows(&*options.suite, rows)?;
         let soft_limits = options.soft_limits;
+        let agh = SharedAgh::new(AghSoft::new(&AghSettings::default()).into());
         let soft = Soft::new(
             soft_limits,
             Arc::clone(&inboxes),
             Arc::clone(&options.store),
+            Arc::clone(&agh),
         );
         let parts = Parts {
             suite: options.suite,
@@ -165,6 +170,7 @@ impl<S: Suite> Node<S> {
             timers,
             side_logs,
             soft_limits,
+            agh,
             started,
             flights: std::sync::Mutex::default(),
             hints: Allowance::new(HINTS_PER_S),
@@ -185,6 +191,11 @@ impl<S: Suite> Node<S> {
     /// The limits of soft state.
     pub fn soft_limits(&self) -> SoftLimits {
         self.soft_limits
+    }
+
+    /// What agh remembers without a log.
+    pub(crate) fn agh(&self) -> &SharedAgh {
+        &self.agh
     }
 
     /// When the node started, on its own clock.

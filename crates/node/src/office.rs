@@ -6,6 +6,7 @@ pub use vibe::{VibeAnswered, vibe_approver, vibe_reader};
 
 use std::time::Duration;
 
+use chancery_agh::Agh;
 use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
 use chancery_core::decision::Event;
 use chancery_core::inbox::InboxName;
@@ -19,7 +20,6 @@ use chancery_vacant::Vacant;
 use chancery_value_context::code::{Code, Fault};
 use chancery_value_context::message::Message;
 use chancery_value_context::{Answer, ValueContext};
-use chancery_vibe::Vibe;
 use serde::de::DeserializeOwned;
 
 use crate::node::Node;
@@ -236,16 +236,9 @@ pub(crate) fn internal() -> Refusal {
     Fault::new(Code::Internal, "the node could not answer").into_refusal("")
 }
 
-/// The protocol of that name, if its agents are hosted by name.
+/// The protocol whose inboxes, states and sends a path names by its agents.
 pub fn hosting_protocol(name: &str) -> Option<ProtocolName> {
-    [ValueContext::NAME, Vacant::NAME]
+    [ValueContext::NAME, Vacant::NAME, Agh::NAME]
         .into_iter()
         .find(|protocol| protocol.as_str() == name)
-}
-
-/// The protocol of that name, as far as this build has it.
-pub fn served_protocol(name: &str) -> Option<ProtocolName> {
-    [ValueContext::NAME, Vibe::NAME, Vacant::NAME]
-        .into_iter()
-        .find(|served| served.as_str() == name)
 }

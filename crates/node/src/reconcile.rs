@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use chancery_agh::Agh;
 use chancery_core::admin::{
     self, Act, Config, KEYS, agent_key, agents_prefix, config_key, digests_key, key_key,
 };
@@ -80,6 +81,10 @@ impl Office {
                 Vacant::NAME.as_str().to_owned(),
                 json(serde_json::to_value(&settings.vacant))?,
             ),
+            (
+                Agh::NAME.as_str().to_owned(),
+                json(serde_json::to_value(&settings.agh))?,
+            ),
         ]);
         let mut digests = BTreeMap::new();
         if let Some(world) = &settings.vibe.world {
@@ -102,6 +107,7 @@ impl Office {
             let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
             same &= on_record.as_ref() == Some(value);
         }
+        self.limit_agh(&settings.agh);
         self.reconcile_signing().await?;
         if same {
             return Ok(false);
@@ -269,7 +275,11 @@ impl Office {
             .collect()
     }
 
-    async fn record(&self, act: Act, what: impl FnOnce() -> String) -> Result<(), ReconcileError> {
+    pub(crate) async fn record(
+        &self,
+        act: Act,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), ReconcileError> {
         match self.act(act).await {
             Ok(_) => Ok(()),
             Err(refusal) => Err(ReconcileError::Refused {

@@ -139,7 +139,7 @@ impl<S: Suite> Sequencer<S> {
 
     fn decide(&mut self, entry: Entry<S>, batch: &mut DecidedBatch<S>) {
         let now = self.decision_time(entry.received);
-        self.soft.begin();
+        self.soft.begin(now);
         let before = Before {
             now,
             seq: self.next_seq,

@@ -1,12 +1,15 @@
 //! Soft state: what may only refuse. In memory, bounded, lost at a stop; replay runs without it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use chancery_agh::soft::Soft as AghSoft;
 use chancery_core::decision::{Guard, Guards, Shut};
 use chancery_core::inbox::InboxName;
 use chancery_core::line::Seq;
+use chancery_core::time::Time;
+use chancery_core::window::WindowId;
 use chancery_store::Store;
 use hashbrown::HashMap;
 
@@ -39,6 +42,9 @@ impl Default for SoftLimits {
 /// Senders whose rate is remembered; beyond it the ones that have been quiet are forgotten.
 const SENDERS: usize = 100_000;
 
+/// What agh remembers without a log, shared with whoever brings signs of life in.
+pub(crate) type SharedAgh = Arc<Mutex<AghSoft>>;
+
 /// The guards of a node.
 pub(crate) struct Soft {
     limits: SoftLimits,
@@ -47,6 +53,15 @@ pub(crate) struct Soft {
     rates: HashMap<String, Bucket>,
     /// Whose allowance the present decision used.
     used: Vec<String>,
+    agh: SharedAgh,
+    /// The time of the present decision.
+    now: Time,
+    /// Where the time of quotas runs from: a fixed clock stands still.
+    started: Instant,
+    /// What the present decision noted.
+    noted: Vec<WindowId>,
+    /// The quotas that the present decision used.
+    quotas: Vec<(&'static str, String)>,
     /// Inbox entries that are decided and not committed, by inbox and in order.
     arriving: HashMap<InboxName, VecDeque<Seq>>,
     arriving_order: VecDeque<(Seq, InboxName)>,
@@ -60,21 +75,34 @@ struct Bucket {
 }
 
 impl Soft {
-    pub(crate) fn new(limits: SoftLimits, inboxes: Arc<Inboxes>, store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(
+        limits: SoftLimits,
+        inboxes: Arc<Inboxes>,
+        store: Arc<dyn Store>,
+        agh: SharedAgh,
+    ) -> Self {
         Self {
             limits,
             inboxes,
             store,
             rates: HashMap::new(),
             used: Vec::new(),
+            agh,
+            now: Time::UNIX_EPOCH,
+            started: Instant::now(),
+            noted: Vec::new(),
+            quotas: Vec::new(),
             arriving: HashMap::new(),
             arriving_order: VecDeque::new(),
         }
     }
 
     /// A decision begins.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.now = now;
         self.used.clear();
+        self.noted.clear();
+        self.quotas.clear();
     }
 
     /// The decision will be made again: what it used is not used.
@@ -83,6 +111,16 @@ impl Soft {
             if let Some(bucket) = self.rates.get_mut(&sender) {
                 bucket.left += 1.0;
             }
+        }
+        if self.noted.is_empty() && self.quotas.is_empty() {
+            return;
+        }
+        let mut agh = lock(&self.agh);
+        for id in self.noted.drain(..) {
+            agh.once.take_back(&id);
+        }
+        for (of, who) in self.quotas.drain(..) {
+            agh.quotas.take_back(of, &who);
         }
     }
 
@@ -119,6 +157,21 @@ impl Soft {
         fill.depth() + (arriving as u64) < self.limits.inbox_depth
     }
 
+    /// Asks what is remembered of agh; what that notes can be taken back.
+    fn ask_agh(&mut self, guard: Guard<'_>) -> Result<(), Shut> {
+        let millis = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let tick = Time::from_unix_millis(millis).unwrap_or(Time::UNIX_EPOCH);
+        lock(&self.agh).guards(self.now, tick).pass(guard)?;
+        match guard {
+            Guard::Once {
+                id, until: Some(_), ..
+            } => self.noted.push(*id),
+            Guard::Quota { of, who, .. } => self.quotas.push((of, who.to_owned())),
+            _ => {}
+        }
+        Ok(())
+    }
+
     fn rate(&mut self, sender: &str) -> Result<(), Shut> {
         let per_second = f64::from(self.limits.rate_per_sender);
         let now = Instant::now();
@@ -145,14 +198,20 @@ impl Soft {
     }
 }
 
+/// What agh remembers; a thread that died with it held left nothing half done.
+pub(crate) fn lock(agh: &SharedAgh) -> MutexGuard<'_, AghSoft> {
+    agh.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Guards for Soft {
     fn pass(&mut self, guard: Guard<'_>) -> Result<(), Shut> {
         let open = match guard {
             Guard::Rate { sender } => return self.rate(sender),
             Guard::Inbox { name } => self.has_room(name),
             Guard::Window => self.store.window_len() < self.limits.window_records,
-            // No protocol of this suite asks these yet.
-            Guard::Once { .. } | Guard::Quota { .. } | Guard::Present { .. } => true,
+            Guard::Once { .. } | Guard::Quota { .. } | Guard::Present { .. } => {
+                return self.ask_agh(guard);
+            }
         };
         if open {
             Ok(())

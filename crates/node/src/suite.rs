@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chancery_agh::answer::Answer as AghAnswer;
+use chancery_agh::settings::{RULES_VERSION as AGH_RULES, Settings as AghSettings};
+use chancery_agh::{Agh, rules as agh_rules};
 use chancery_core::admin::{self, Act, Config, RunState};
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::json::Value;
@@ -30,6 +33,7 @@ pub struct Chancery {
     value_context: ValueContext,
     vibe: Vibe,
     vacant: Vacant,
+    agh: Agh,
     /// The world that vibe starts from; a log with vibe lines cannot be decided again without it.
     seed: Option<Arc<Seed>>,
 }
@@ -56,6 +60,8 @@ pub enum AnyInput {
     Vibe(Input<Vibe>),
     /// An input of vacant.
     Vacant(Input<Vacant>),
+    /// An input of agh.
+    Agh(Input<Agh>),
 }
 
 /// An answer of any of them.
@@ -69,6 +75,8 @@ pub enum AnyAnswer {
     Vibe(VibeAnswer),
     /// An answer of vacant.
     Vacant(VacantAnswer),
+    /// An answer of agh.
+    Agh(AghAnswer),
 }
 
 /// The settings of all of them.
@@ -80,14 +88,21 @@ pub struct AllSettings {
     pub vibe: VibeSettings,
     /// Of vacant.
     pub vacant: VacantSettings,
+    /// Of agh.
+    pub agh: AghSettings,
 }
 
 /// Every window of every protocol.
 const WINDOWS: &[WindowName] = &{
-    let mut all = [vacant_rules::SENT; rules::WINDOWS.len() + 1];
+    const OTHERS: [WindowName; 3] = [vacant_rules::SENT, agh_rules::SEEN, agh_rules::SENT];
+    let mut all = [vacant_rules::SENT; rules::WINDOWS.len() + OTHERS.len()];
     let mut index = 0;
     while index < rules::WINDOWS.len() {
         all[index] = rules::WINDOWS[index];
+        index += 1;
+    }
+    while index < all.len() {
+        all[index] = OTHERS[index - rules::WINDOWS.len()];
         index += 1;
     }
     all
@@ -122,6 +137,11 @@ impl Chancery {
         &self.vacant
     }
 
+    /// AGH Network.
+    pub fn agh(&self) -> &Agh {
+        &self.agh
+    }
+
     fn decide_act(&self, act: &Act, cx: &mut Cx<'_>) -> Result<Verdict<AnyAnswer>, Stop> {
         let hook = |protocol: ProtocolName,
                     id: &str,
@@ -130,6 +150,7 @@ impl Chancery {
                     cx: &mut Cx<'_>| match protocol {
             ProtocolName::ValueContext => self.value_context.agent_changed(id, before, after, cx),
             ProtocolName::Vacant => self.vacant.agent_changed(id, before, after, cx),
+            ProtocolName::Agh => self.agh.agent_changed(id, before, after, cx),
             _ => Ok(()),
         };
         if let Act::Config(config) = act {
@@ -218,6 +239,7 @@ impl Suite for Chancery {
             value_context: admin::settings(rows, ProtocolName::ValueContext)?,
             vibe: admin::settings(rows, ProtocolName::Vibe)?,
             vacant: admin::settings(rows, ProtocolName::Vacant)?,
+            agh: admin::settings(rows, ProtocolName::Agh)?,
         })
     }
 
@@ -227,6 +249,7 @@ impl Suite for Chancery {
             AnyInput::ValueContext(input) => self.value_context.urgent(input),
             AnyInput::Vibe(input) => self.vibe.urgent(input),
             AnyInput::Vacant(input) => self.vacant.urgent(input),
+            AnyInput::Agh(input) => self.agh.urgent(input),
         }
     }
 
@@ -236,6 +259,7 @@ impl Suite for Chancery {
             AnyInput::ValueContext(input) => self.value_context.wants(input, wants),
             AnyInput::Vibe(input) => self.vibe.wants(input, wants),
             AnyInput::Vacant(input) => self.vacant.wants(input, wants),
+            AnyInput::Agh(input) => self.agh.wants(input, wants),
         }
     }
 
@@ -261,6 +285,10 @@ impl Suite for Chancery {
                 let verdict = self.vacant.decide(input, &settings.vacant, cx)?;
                 Ok(lift(verdict, AnyAnswer::Vacant))
             }
+            AnyInput::Agh(input) => {
+                let verdict = self.agh.decide(input, &settings.agh, cx)?;
+                Ok(lift(verdict, AnyAnswer::Agh))
+            }
         }
     }
 
@@ -270,6 +298,7 @@ impl Suite for Chancery {
             ProtocolName::Vibe => settings.vibe.rules_version == VIBE_RULES_VERSION,
             ProtocolName::ValueContext => settings.value_context.rules_version == RULES_VERSION,
             ProtocolName::Vacant => settings.vacant.rules_version == VACANT_RULES_VERSION,
+            ProtocolName::Agh => settings.agh.rules_version == AGH_RULES,
             _ => false,
         }
     }
@@ -310,6 +339,7 @@ impl Suite for Chancery {
             ProtocolName::ValueContext => Ok(AnyInput::ValueContext(
                 self.value_context.reread(line, &settings.value_context)?,
             )),
+            ProtocolName::Agh => Ok(AnyInput::Agh(self.agh.reread(line, &settings.agh)?)),
             other => Err(Damage {
                 seq: line.seq,
                 reason: format!("this build has no rules of {}", other.as_str()),
@@ -322,6 +352,7 @@ impl Suite for Chancery {
             ProtocolName::ValueContext => self.value_context.check_signature(line, keys),
             ProtocolName::Vibe => self.vibe.check_signature(line, keys),
             ProtocolName::Vacant => self.vacant.check_signature(line, keys),
+            ProtocolName::Agh => self.agh.check_signature(line, keys),
             _ => SignatureCheck::NotSigned,
         }
     }
@@ -342,6 +373,7 @@ impl Suite for Chancery {
                 let (check, input) = self.vacant.check_and_reread(line, envelope, keys);
                 (check, input.map(AnyInput::Vacant))
             }
+            ProtocolName::Agh => (self.agh.check_signature(line, keys), None),
             _ => (SignatureCheck::NotSigned, None),
         }
     }
@@ -350,6 +382,7 @@ impl Suite for Chancery {
         match line.protocol {
             ProtocolName::ValueContext => self.value_context.recorded_signature(line),
             ProtocolName::Vacant => self.vacant.recorded_signature(line),
+            ProtocolName::Agh => self.agh.recorded_signature(line),
             _ => None,
         }
     }
@@ -363,6 +396,7 @@ impl Suite for Chancery {
         match protocol {
             ProtocolName::ValueContext => self.value_context.seal(unsealed, sign),
             ProtocolName::Vacant => self.vacant.seal(unsealed, sign),
+            ProtocolName::Agh => self.agh.seal(unsealed, sign),
             _ => None,
         }
     }
@@ -388,6 +422,7 @@ impl Suite for Chancery {
         match protocol {
             ProtocolName::ValueContext => AnyInput::ValueContext(Input::Failed { of, about, why }),
             ProtocolName::Vacant => AnyInput::Vacant(Input::Failed { of, about, why }),
+            ProtocolName::Agh => AnyInput::Agh(Input::Failed { of, about, why }),
             _ => AnyInput::Act(Act::Failed {
                 protocol,
                 of,

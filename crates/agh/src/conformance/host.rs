@@ -1,5 +1,7 @@
 //! A node in a nutshell: the same functions in the same order, on rows in memory.
 
+use std::cell::Cell;
+
 use bytes::Bytes;
 use chancery_core::admin::{self, Act};
 use chancery_core::decision::{Aside, Before, Cx, Stop, Unit, Verdict};
@@ -8,7 +10,7 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::{Caller, Door, Failure, Input, Protocol};
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::MapRows;
+use chancery_core::rows::{Lookup, MapRows, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::Windows;
 
@@ -34,6 +36,7 @@ pub struct Host {
     units: Vec<Unit>,
     keeps_units: bool,
     whispers: Vec<Whisper>,
+    row_operations: Cell<u64>,
 }
 
 /// What a request came to when it is no verdict about an envelope.
@@ -52,6 +55,7 @@ impl Host {
             units: Vec::new(),
             keeps_units: false,
             whispers: Vec::new(),
+            row_operations: Cell::new(0),
         }
     }
 
@@ -70,6 +74,11 @@ impl Host {
     /// The rows.
     pub fn rows(&self) -> &MapRows {
         &self.rows
+    }
+
+    /// Rows that decisions have read and written so far: what the work grows with.
+    pub fn row_operations(&self) -> u64 {
+        self.row_operations.get()
     }
 
     /// The soft state.
@@ -215,10 +224,14 @@ impl Host {
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&self.decisions.to_be_bytes());
         let mut guards = self.soft.guards(now, now);
+        let rows = Counted {
+            rows: &self.rows,
+            operations: &self.row_operations,
+        };
         let mut cx = Cx::new(Before {
             now,
             seq: self.lines + 1,
-            rows: &self.rows,
+            rows: &rows,
             windows: &self.windows,
             guards: &mut guards,
             nonce,
@@ -240,6 +253,8 @@ impl Host {
 
     fn take(&mut self, mut unit: Unit, now: Time) {
         self.lines += unit.drafts.len() as u64;
+        let written = unit.rows.len() as u64;
+        self.row_operations.set(self.row_operations.get() + written);
         self.rows.apply(std::mem::take(&mut unit.rows));
         for record in &unit.remembered {
             self.windows.remember(record);
@@ -259,4 +274,24 @@ fn rejected(id: &str, revision: Revision, fault: Fault) -> Outcome {
 
 fn instant(seconds: i64) -> Time {
     Time::from_unix_seconds(seconds).unwrap_or(Time::UNIX_EPOCH)
+}
+
+/// Rows that count how often they are asked.
+struct Counted<'h> {
+    rows: &'h MapRows,
+    operations: &'h Cell<u64>,
+}
+
+impl Rows for Counted<'_> {
+    fn get(&self, key: &RowKey) -> Lookup {
+        self.operations.set(self.operations.get() + 1);
+        self.rows.get(key)
+    }
+
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+        let rows = self.rows.scan(prefix)?;
+        self.operations
+            .set(self.operations.get() + 1 + rows.len() as u64);
+        Ok(rows)
+    }
 }

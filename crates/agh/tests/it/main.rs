@@ -1,4 +1,14 @@
-//! Tests of AGH Network.
-#![allow(clippy::unwrap_used)]
+//! Behaviour of AGH Network, one file a subject.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
+mod agreement;
+mod conversations;
+mod discovery;
+mod floods;
+mod foreign;
+mod hostile;
+mod receipts;
+mod sending;
+mod support;
+mod trust;
 mod vectors;

@@ -49,7 +49,7 @@ pub(crate) enum BenchCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Whose envelopes
-    #[arg(long, default_value = "value-context", value_parser = ["value-context"])]
+    #[arg(long, default_value = "value-context", value_parser = ["value-context", "agh"])]
     protocol: String,
     /// For about how long
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
@@ -77,6 +77,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Measures.
 pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
     let (benches, args): (&[Bench], BenchArgs) = match command {
+        BenchCommand::Pipeline(args) if args.protocol == "agh" => (&[Bench::AghValidation], args),
         BenchCommand::Pipeline(args) => (&[Bench::Pipeline], args),
         BenchCommand::Http(args) => (&[Bench::Http], args),
         BenchCommand::Ws(args) => (&[Bench::Ws], args),
@@ -90,6 +91,12 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
             };
         }
     };
+    if args.protocol == "agh" && benches != [Bench::AghValidation] {
+        let failure = Failure::usage("of agh there is the pipeline alone");
+        return Err(failure
+            .next("chancery bench pipeline --protocol agh")
+            .into());
+    }
     if cfg!(debug_assertions) {
         tell_debug_build();
     }

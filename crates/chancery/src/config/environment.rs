@@ -1,7 +1,7 @@
 //! Reading the environment: every key is also `CHANCERY_…`.
 
 use super::settings::{Settings, Source};
-use super::table::{self, KEYS, SECTIONS_TO_COME};
+use super::table::{self, KEYS};
 use crate::exit::Failure;
 
 const PREFIX: &str = "CHANCERY_";
@@ -49,17 +49,6 @@ fn set_by_orchestrator(name: &str) -> bool {
 }
 
 fn unknown(name: &str) -> Failure {
-    let rest = name.trim_start_matches(PREFIX).to_lowercase();
-    let to_come = SECTIONS_TO_COME.iter().any(|section| {
-        rest.strip_prefix(section)
-            .is_some_and(|rest| rest.starts_with('_'))
-    });
-    if to_come {
-        return Failure::usage(format!(
-            "environment: unknown key {name}: that protocol is not built yet"
-        ))
-        .next(format!("unset {name}"));
-    }
     let names: Vec<String> = KEYS.iter().map(table::Key::variable).collect();
     let nearest = table::nearest(name, names.iter().map(String::as_str)).unwrap_or_default();
     Failure::usage(format!("environment: unknown key {name}"))

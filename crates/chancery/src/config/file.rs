@@ -5,8 +5,9 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::agh;
 use super::settings::{Raw, Settings, Source};
-use super::table::{self, KEYS, List, SECTIONS_TO_COME};
+use super::table::{self, KEYS, List};
 use crate::exit::Failure;
 
 /// Reads the text of a file into the settings.
@@ -29,7 +30,7 @@ pub(super) fn read(text: &str, path: &Path, settings: &mut Settings) -> Result<(
 }
 
 /// The line of a byte offset, from 1.
-fn line_at(text: &str, offset: usize) -> usize {
+pub(super) fn line_at(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
@@ -56,15 +57,16 @@ impl Reader<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), Failure> {
         if section.is_none() {
-            if SECTIONS_TO_COME.contains(&name) {
-                return Err(self.not_built(name, offset));
-            }
             if let (true, Some(table)) = (
                 table::sections().contains(&name),
                 value.get_ref().as_table(),
             ) {
                 return self.table(table, Some(name));
             }
+        }
+        if (section, name) == (Some("agh"), "peer") {
+            self.settings.agh_peers = agh::peers_of(self.text, self.path)?;
+            return Ok(());
         }
         let full = section.map_or_else(|| name.to_owned(), |section| format!("{section}.{name}"));
         if let (Some(list), DeValue::Array(tables)) = (table::find_list(&full), value.get_ref()) {
@@ -131,14 +133,6 @@ impl Reader<'_> {
             Some(nearest) => failure.next(format!("the nearest known key is {nearest}")),
             None => failure,
         }
-    }
-
-    fn not_built(&self, section: &str, offset: usize) -> Failure {
-        Failure::usage(format!(
-            "{}: unknown key {section}: that protocol is not built yet",
-            self.place(offset)
-        ))
-        .next(format!("take the section [{section}] out of the file"))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::agh::PeerEntry;
 use super::table::{KEYS, Key, Kind, List};
 use crate::exit::Failure;
 
@@ -81,6 +82,8 @@ pub struct Settings {
     by_name: BTreeMap<&'static str, Setting>,
     /// The tables of each list, in the order of the file.
     lists: BTreeMap<&'static str, Vec<Settings>>,
+    /// The peers of `[[agh.peer]]`.
+    pub(super) agh_peers: Vec<PeerEntry>,
 }
 
 impl Settings {
@@ -94,6 +97,7 @@ impl Settings {
         let mut settings = Self {
             by_name: BTreeMap::new(),
             lists: BTreeMap::new(),
+            agh_peers: Vec::new(),
         };
         for key in keys {
             let text = key.default.trim_matches('"');

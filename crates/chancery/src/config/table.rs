@@ -352,10 +352,157 @@ pub const KEYS: &[Key] = &[
         "60",
         "seconds a behaviour may take for its answer; beyond it the answer is 504",
     ),
+    key(
+        "agh.revision",
+        Kind::Text,
+        "\"dual\"",
+        "revisions of AGH that are spoken: \"a\", \"b\" or \"dual\"",
+    ),
+    key(
+        "agh.default_send_revision",
+        Kind::Text,
+        "\"a\"",
+        "revision of a first message to a peer of which none is recorded: \"a\" or \"b\"",
+    ),
+    key(
+        "agh.max_payload",
+        SOME,
+        "1048576",
+        "size of the largest AGH envelope",
+    ),
+    key(
+        "agh.greet_interval",
+        SOME,
+        "30",
+        "seconds between greetings; a peer that is silent for two is gone",
+    ),
+    key(
+        "agh.max_replay_age",
+        SOME,
+        "300",
+        "seconds that an envelope without expires_at may be old",
+    ),
+    key(
+        "agh.max_queue_depth",
+        SOME,
+        "100",
+        "envelopes that a peer's inbox shows; older ones stay in the log",
+    ),
+    key(
+        "agh.null_optional",
+        Kind::Text,
+        "\"strict\"",
+        "null in an optional member: \"strict\" (refused) or \"lenient\" (absent)",
+    ),
+    key(
+        "agh.trust",
+        Kind::Text,
+        "\"off\"",
+        "trust profile for signed envelopes: \"off\" or \"on\"",
+    ),
+    key(
+        "agh.trust_allow",
+        Kind::Text,
+        "\"\"",
+        "the only peers that are heard, separated by commas; empty for all",
+    ),
+    key(
+        "agh.trust_deny",
+        Kind::Text,
+        "\"\"",
+        "peers that are never heard, separated by commas",
+    ),
+    key(
+        "agh.trust_pins",
+        Kind::Text,
+        "\"\"",
+        "peers bound to one key, as peer=sha256:HEX, separated by commas",
+    ),
+    key(
+        "agh.trust_verified_channels",
+        Kind::Text,
+        "\"\"",
+        "channels in which only verified peers are heard",
+    ),
+    key(
+        "agh.trust_verified_kinds",
+        Kind::Text,
+        "\"\"",
+        "kinds that only verified peers may send",
+    ),
+    key(
+        "agh.trust_reject_unknown_profiles",
+        Kind::Switch,
+        "false",
+        "reject proofs of other profiles",
+    ),
+    key(
+        "agh.max_dedupe_entries",
+        SOME,
+        "1000000",
+        "envelopes that left no line, remembered against repetition",
+    ),
+    key(
+        "agh.max_dedupe_retention",
+        SOME,
+        "86400",
+        "seconds for which an envelope is remembered at most",
+    ),
+    key(
+        "agh.max_interactions",
+        SOME,
+        "100000",
+        "interactions on record; beyond it the oldest that ended go first",
+    ),
+    key(
+        "agh.interaction_retention",
+        SOME,
+        "3600",
+        "seconds for which an interaction that ended stays on record",
+    ),
+    key(
+        "agh.max_conversations",
+        SOME,
+        "10000",
+        "threads and rooms on record; beyond it the longest silent goes",
+    ),
+    key(
+        "agh.max_remote_peers_per_channel",
+        SOME,
+        "10000",
+        "remote peers remembered in one channel",
+    ),
+    key(
+        "agh.max_remote_peers",
+        SOME,
+        "100000",
+        "remote peers remembered in all",
+    ),
+    key(
+        "agh.whois_answers_per_second",
+        SOME,
+        "20",
+        "answers to one asker from one local peer",
+    ),
+    key(
+        "agh.auto_receipts_per_second",
+        SOME,
+        "50",
+        "automatic receipts to one sender",
+    ),
+    key(
+        "agh.secret_guard_outbound",
+        Kind::Switch,
+        "true",
+        "refuse to send what looks like a credential",
+    ),
+    key(
+        "agh.secret_guard_inbound",
+        Kind::Switch,
+        "false",
+        "refuse to take in what looks like a credential",
+    ),
 ];
-
-/// Sections of protocols that this build does not serve.
-pub const SECTIONS_TO_COME: [&str; 1] = ["agh"];
 
 /// A list of tables: `[[section.name]]`, any number of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

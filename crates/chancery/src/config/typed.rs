@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use chancery_agh::settings::{Settings as AghSettings, Trust};
 use chancery_core::time::{Time, parse_value_context};
 use chancery_value_context::message::Kind as MessageKind;
 use chancery_vibe::settings::{Clock as VibeClock, Platform, Settings as VibeRules};
@@ -10,6 +11,7 @@ use chancery_vibe::settings::{Clock as VibeClock, Platform, Settings as VibeRule
 use chancery_node::vacants::{Behaviour, OnRestart};
 use chancery_vacant::state::State;
 
+use super::agh::Agh;
 use super::settings::{Setting, Settings, Value};
 use crate::exit::Failure;
 
@@ -181,6 +183,8 @@ pub struct Config {
     pub vibe: Vibe,
     /// vacant.
     pub vacant: Vacant,
+    /// agh.
+    pub agh: Agh,
 }
 
 impl Config {
@@ -206,6 +210,7 @@ impl Config {
             vacant: vacant(settings)?,
             value_context: of.value_context()?,
             vibe: of.vibe()?,
+            agh: of.agh()?,
         })
     }
 }
@@ -324,6 +329,70 @@ impl Typed<'_> {
             MessageKind::named(name).ok_or_else(|| wrong(setting, "message types and commas"))
         });
         kinds.collect()
+    }
+
+    fn agh(&self) -> Result<Agh, Failure> {
+        let count = |name| usize::try_from(self.integer(name)).unwrap_or(usize::MAX);
+        let rate = |name| u32::try_from(self.integer(name)).unwrap_or(u32::MAX);
+        let settings = AghSettings {
+            revision: self.word("agh.revision", &["a", "b", "dual"])?,
+            default_send_revision: self.word("agh.default_send_revision", &["a", "b"])?,
+            max_payload: count("agh.max_payload"),
+            greet_interval_s: self.integer("agh.greet_interval"),
+            max_replay_age_s: self.integer("agh.max_replay_age"),
+            max_queue_depth: self.integer("agh.max_queue_depth"),
+            null_optional: self.word("agh.null_optional", &["strict", "lenient"])?,
+            trust: self.agh_trust()?,
+            max_dedupe_entries: count("agh.max_dedupe_entries"),
+            max_dedupe_retention_s: self.integer("agh.max_dedupe_retention"),
+            max_interactions: self.integer("agh.max_interactions"),
+            interaction_retention_s: self.integer("agh.interaction_retention"),
+            max_conversations: self.integer("agh.max_conversations"),
+            max_remote_peers_per_channel: count("agh.max_remote_peers_per_channel"),
+            max_remote_peers: count("agh.max_remote_peers"),
+            whois_answers_per_second: rate("agh.whois_answers_per_second"),
+            auto_receipts_per_second: rate("agh.auto_receipts_per_second"),
+            secret_guard_outbound: self.switch("agh.secret_guard_outbound"),
+            secret_guard_inbound: self.switch("agh.secret_guard_inbound"),
+            ..AghSettings::default()
+        };
+        Ok(Agh {
+            settings,
+            peers: self.0.agh_peers.clone(),
+        })
+    }
+
+    fn agh_trust(&self) -> Result<Trust, Failure> {
+        let list = |name| {
+            let names = self.text(name).split(',').map(str::trim);
+            names
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect()
+        };
+        let switch: String = self.word("agh.trust", &["off", "on"])?;
+        Ok(Trust {
+            enabled: switch == "on",
+            allow: list("agh.trust_allow"),
+            deny: list("agh.trust_deny"),
+            pins: list("agh.trust_pins"),
+            verified_channels: list("agh.trust_verified_channels"),
+            verified_kinds: list("agh.trust_verified_kinds"),
+            reject_unknown_profiles: self.switch("agh.trust_reject_unknown_profiles"),
+        })
+    }
+
+    /// A text that is one of a few words.
+    fn word<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &'static str,
+        words: &[&str],
+    ) -> Result<T, Failure> {
+        let setting = self.0.get(name);
+        let word = serde_json::from_value(text(setting).into());
+        word.ok()
+            .filter(|_| words.contains(&text(setting)))
+            .ok_or_else(|| wrong(setting, &format!("one of {}", words.join(", "))))
     }
 }
 

@@ -201,6 +201,7 @@ async fn bring_in_line(
             _ => vibe,
         },
         vacant: vacants::rule_settings(config),
+        agh: config.agh.settings.clone(),
     };
     let mut written = usize::from(
         office
@@ -214,6 +215,8 @@ async fn bring_in_line(
             .await
             .map_err(not_in_line)?;
     }
+    let peers = config.agh.peers()?;
+    written += office.reconcile_peers(&peers).await.map_err(not_in_line)?;
     Ok(written)
 }
 

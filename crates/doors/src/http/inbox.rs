@@ -13,10 +13,10 @@ use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::door::{Call, HttpDoor, busy, internal, not_found};
-use super::inbox_stream;
 use super::journal::{ANSWER_BYTES, LIMIT, LIMIT_AT_MOST};
 use super::query::Query;
 use super::reply::{Reply, held, json};
+use super::{agh, inbox_stream};
 
 /// The longest wait of one request.
 const WAIT_S_AT_MOST: u64 = 60;
@@ -58,6 +58,8 @@ impl Wanted {
 pub(crate) struct Asked {
     /// Which entries.
     pub(crate) wanted: Wanted,
+    /// Entries that the view holds; older ones are in the log alone (AG-DLV-2).
+    depth: Option<u64>,
     after: Option<Seq>,
     /// How many at most.
     pub(crate) limit: usize,
@@ -74,6 +76,7 @@ impl Asked {
         let wait = query.number("wait")?.unwrap_or(0).min(WAIT_S_AT_MOST);
         Ok(Self {
             wanted,
+            depth: None,
             after: query.number("after")?,
             limit: usize::try_from(limit).unwrap_or(PORTION),
             wait: Duration::from_secs(wait),
@@ -83,9 +86,20 @@ impl Asked {
 
 /// Reads an inbox: a page, a page once there is one, or a stream.
 pub(crate) async fn read(door: Arc<HttpDoor>, call: Call) -> Reply {
-    let asked = asked(&door, &call);
+    let asked = asked(&call, inbox_name(&door, &call), None);
+    respond(&door, call, asked).await
+}
+
+/// The same for a peer of AGH, whose inbox is a bounded view.
+pub(crate) async fn read_agh(door: Arc<HttpDoor>, call: Call) -> Reply {
+    let depth = door.office.gate().settings().agh.max_queue_depth;
+    let asked = agh::inbox_name(&call).and_then(|name| asked(&call, name, Some(depth)));
+    respond(&door, call, asked).await
+}
+
+async fn respond(door: &Arc<HttpDoor>, call: Call, asked: Result<Asked, Reply>) -> Reply {
     let headers = call.parts.headers;
-    match answer(&door, asked, &headers).await {
+    match answer(door, asked, &headers).await {
         Ok(reply) | Err(reply) => reply,
     }
 }
@@ -121,21 +135,33 @@ pub(crate) async fn serve(
         let after = last_event_id(headers).unwrap_or(after);
         return inbox_stream::stream(door, asked.wanted, after);
     }
+    let (after, skipped) = view(door, &asked, after).await?;
     let mut page = page(door, &asked, after).await?;
     if page.0.is_empty() && !asked.wait.is_zero() {
         drop(page);
         wait(door, &asked, after).await?;
         page = self::page(door, &asked, after).await?;
     }
-    Ok(render(&page.0, after, page.1))
+    Ok(render(&page.0, after, skipped, page.1))
 }
 
-fn asked(door: &HttpDoor, call: &Call) -> Result<Asked, Reply> {
+/// Where the view begins, and how many entries fell out of it.
+async fn view(door: &HttpDoor, asked: &Asked, after: Seq) -> Result<(Seq, u64), Reply> {
+    let Some(depth) = asked.depth else {
+        return Ok((after, 0));
+    };
+    let name = asked.wanted.name.clone();
+    door.read(move |office| office.inboxes().newest(&name, after, depth))
+        .await
+}
+
+fn asked(call: &Call, name: InboxName, depth: Option<u64>) -> Result<Asked, Reply> {
     let wanted = Wanted {
-        name: inbox_name(door, call),
+        name,
         session_id: None,
     };
-    Asked::of(wanted, &Query::of(&call.parts)?)
+    let asked = Asked::of(wanted, &Query::of(&call.parts)?)?;
+    Ok(Asked { depth, ..asked })
 }
 
 /// The inbox that a path names. A vacant has two names, of which the inbox has one.
@@ -211,7 +237,7 @@ async fn wait(door: &HttpDoor, asked: &Asked, after: Seq) -> Result<(), Reply> {
     }
 }
 
-fn render(entries: &[InboxEntry], after: Seq, place: OwnedSemaphorePermit) -> Reply {
+fn render(entries: &[InboxEntry], after: Seq, skipped: u64, place: OwnedSemaphorePermit) -> Reply {
     let mut body = Vec::with_capacity(
         64 + entries
             .iter()
@@ -226,7 +252,11 @@ fn render(entries: &[InboxEntry], after: Seq, place: OwnedSemaphorePermit) -> Re
         write_entry(entry, &mut body);
     }
     let next = entries.last().map_or(after, |entry| entry.seq);
-    body.extend_from_slice(format!("],\"next\":{next}}}").as_bytes());
+    body.extend_from_slice(format!("],\"next\":{next}").as_bytes());
+    if skipped > 0 {
+        body.extend_from_slice(format!(",\"skipped\":{skipped}").as_bytes());
+    }
+    body.push(b'}');
     held(JSON, body, place)
 }
 
@@ -261,7 +291,19 @@ pub(crate) struct Acknowledgement {
 /// Moves the durable cursor.
 pub(crate) async fn acknowledge(door: Arc<HttpDoor>, call: Call) -> Reply {
     let name = inbox_name(&door, &call);
-    let through = match call.value::<Acknowledgement>(&door).await {
+    move_cursor(&door, call, name).await
+}
+
+/// The same for a peer of AGH.
+pub(crate) async fn acknowledge_agh(door: Arc<HttpDoor>, call: Call) -> Reply {
+    match agh::inbox_name(&call) {
+        Ok(name) => move_cursor(&door, call, name).await,
+        Err(reply) => reply,
+    }
+}
+
+async fn move_cursor(door: &Arc<HttpDoor>, call: Call, name: InboxName) -> Reply {
+    let through = match call.value::<Acknowledgement>(door).await {
         Ok(acknowledgement) => acknowledgement.through,
         Err(reply) => return reply,
     };

@@ -6,6 +6,7 @@
 
 mod access;
 mod admin;
+mod agh;
 mod body;
 mod connection;
 mod connections;

@@ -6,16 +6,20 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::routing::{MethodFilter, MethodRouter};
+use chancery_agh::fault::ErrorName;
 use chancery_core::refusal::Refusal;
 use chancery_value_context::code::Code;
 use chancery_vibe::code::Code as VibeCode;
+use http::request::Parts;
 use http::{Method, StatusCode};
 
 use super::access::{Access, Rule, authorize, principal};
+use super::agh::told_at_the_door;
 use super::door::{Call, HttpDoor, busy, not_found};
 use super::guard::is_at_home;
+use super::query::Query;
 use super::reply::{Reply, problem, with_allow};
-use super::table::{Route, routes};
+use super::table::{AGH, Route, routes};
 use super::value_context::{at_the_door, rejected};
 use super::vibe;
 
@@ -85,22 +89,37 @@ async fn admitted(door: &HttpDoor, route: &Route, request: Request) -> Result<Ca
             .collect(),
         Err(_) => Vec::new(),
     };
-    let agent = |params: &[(String, String)]| {
-        params
-            .iter()
-            .find(|(name, _)| name == "agent")
-            .map(|(_, agent)| agent.clone())
-    };
+    let agent = agent_of(&params, &parts);
     let access = match route.rule {
         Rule::Public | Rule::Signed(_) => Access::Free,
         Rule::Principal(_) => principal(door, &parts.headers).await?,
         Rule::DevOnly if door.is_dev() => Access::Free,
         Rule::DevOnly => return Err(not_found()),
-        Rule::Token(need) => {
-            authorize(door, need, agent(&params).as_deref(), &parts.headers).await?
+        // With the trust profile on, envelopes prove themselves (CH-NET-4).
+        Rule::Token(_) if route.path == AGH && door.office.gate().settings().agh.trust.enabled => {
+            Access::Free
         }
+        Rule::Token(need) => authorize(door, need, agent.as_deref(), &parts.headers).await?,
     };
     Ok(Call::new(Request::from_parts(parts, body), params, access))
+}
+
+/// The agent that a path names, as scopes name it: for AGH `CHANNEL/PEER`, with the workspace of revision B.
+fn agent_of(params: &[(String, String)], parts: &Parts) -> Option<String> {
+    let param = |name: &str| {
+        let found = params.iter().find(|(param, _)| param == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    if let Some(agent) = param("agent") {
+        return Some(agent.to_owned());
+    }
+    let channel = param("channel")?;
+    let Some(peer) = param("peer") else {
+        return Some(channel.to_owned());
+    };
+    let query = Query::of(parts).ok()?;
+    let workspace = query.text("workspace").filter(|text| !text.is_empty());
+    Some(chancery_agh::peer::address(workspace, channel, peer))
 }
 
 /// A request that may go on to its rule.
@@ -121,11 +140,12 @@ pub(crate) enum Shape {
     ValueContext,
     Vibe,
     Vacant,
+    Agh,
     Problem,
 }
 
 /// Where each protocol answers; the first that fits.
-const PROTOCOL_PATHS: [(Shape, &str); 7] = [
+const PROTOCOL_PATHS: [(Shape, &str); 16] = [
     (Shape::ValueContext, "/.well-known/vcp"),
     (Shape::ValueContext, "/send/value-context"),
     (Shape::ValueContext, "/vcp/ws"),
@@ -133,17 +153,15 @@ const PROTOCOL_PATHS: [(Shape, &str); 7] = [
     (Shape::Vibe, "/send/vibe"),
     (Shape::Vibe, "/inbox/vibe"),
     (Shape::Vibe, "/state/vibe"),
-];
-
-/// Where vacant answers.
-const VACANT_PATHS: [&str; 7] = [
-    "/a2a",
-    "/agents",
-    "/card",
-    "/health",
-    "/.well-known/agent-card.json",
-    "/send/vacant",
-    "/v1",
+    (Shape::Vacant, "/a2a"),
+    (Shape::Vacant, "/agents"),
+    (Shape::Vacant, "/card"),
+    (Shape::Vacant, "/health"),
+    (Shape::Vacant, "/.well-known/agent-card.json"),
+    (Shape::Vacant, "/send/vacant"),
+    (Shape::Vacant, "/v1"),
+    (Shape::Agh, AGH),
+    (Shape::Agh, "/send/agh"),
 ];
 
 pub(crate) fn shape(path: &str) -> Shape {
@@ -151,13 +169,10 @@ pub(crate) fn shape(path: &str) -> Shape {
         path.strip_prefix(root)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    if let Some((shape, _)) = PROTOCOL_PATHS.iter().find(|(_, root)| is_below(root)) {
-        return *shape;
-    }
-    match VACANT_PATHS.iter().any(|root| is_below(root)) {
-        true => Shape::Vacant,
-        false => Shape::Problem,
-    }
+    PROTOCOL_PATHS
+        .iter()
+        .find(|(_, root)| is_below(root))
+        .map_or(Shape::Problem, |(shape, _)| *shape)
 }
 
 impl Shape {
@@ -166,6 +181,7 @@ impl Shape {
             Self::ValueContext => refused(Code::NotFound, "there is nothing at this path"),
             Self::Vibe => vibe::answers::not_found(),
             Self::Vacant => vacant_refusal("NOT_FOUND", 404, "there is nothing at this path"),
+            Self::Agh => told_at_the_door(ErrorName::NotFound, 404),
             Self::Problem => not_found(),
         }
     }
@@ -177,6 +193,7 @@ impl Shape {
             Self::Vacant => {
                 vacant_refusal("METHOD_NOT_ALLOWED", 405, "this path has other methods")
             }
+            Self::Agh => told_at_the_door(ErrorName::NotFound, 405),
             Self::Problem => problem(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "this path has other methods",
@@ -189,6 +206,7 @@ impl Shape {
             Self::ValueContext => refused(Code::Overloaded, "the node is shutting down"),
             Self::Vibe => vibe::answers::saying(VibeCode::Overloaded, "the node is shutting down"),
             Self::Vacant => vacant_refusal("OVERLOADED", 503, "the node is shutting down"),
+            Self::Agh => told_at_the_door(ErrorName::Busy, 503),
             Self::Problem => busy(),
         }
     }
@@ -200,7 +218,7 @@ impl Shape {
             Self::ValueContext => refused(Code::NotAuthorized, message),
             Self::Vibe => vibe::answers::saying(VibeCode::SenderNotAuthorized, message),
             Self::Vacant => vacant_refusal("FORBIDDEN", 403, message),
-            Self::Problem => problem(StatusCode::FORBIDDEN, message),
+            Self::Agh | Self::Problem => problem(StatusCode::FORBIDDEN, message),
         }
     }
 }

@@ -12,7 +12,7 @@ use http::Method;
 use super::access::{Need, Rule};
 use super::door::{Call, HttpDoor};
 use super::reply::Reply;
-use super::{admin, inbox, journal, messages, operations, send, state, upgrade, vacant, vibe};
+use super::{admin, agh, inbox, journal, messages, operations, send, state, upgrade, vacant, vibe};
 
 /// The answer to a call, on its way.
 type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -36,6 +36,9 @@ pub struct Route {
 /// The path that value-context messages come in by.
 pub(crate) const MESSAGES: &str = "/.well-known/vcp/messages";
 
+/// The path that AGH envelopes come in by.
+pub(crate) const AGH: &str = "/agh";
+
 macro_rules! route {
     ($method:ident $path:expr, $rule:expr, $handler:path, $what:literal) => {
         Route {
@@ -48,7 +51,7 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 55] = {
+static ROUTES: [Route; 60] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
     const VIBE: Rule = Rule::Principal(ProtocolName::Vibe);
     const VA: Rule = Rule::Signed(ProtocolName::Vacant);
@@ -90,6 +93,11 @@ static ROUTES: [Route; 55] = {
         route!(POST "/inbox/vacant/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves that inbox's cursor"),
         route!(GET "/state/vacant/{agent}", Rule::Token(Need::ReadState), vacant::face::state, "tells a vacant's state and chains"),
         route!(POST "/admin/vacant", ADMIN, vacant::admin::act, "sets states, publishes cards, judges"),
+        route!(POST AGH, Rule::Token(Need::Send), agh::receive, "takes in one AGH envelope"),
+        route!(POST "/send/agh", Rule::Token(Need::Send), agh::send, "sends as a hosted peer"),
+        route!(GET "/inbox/agh/{channel}/{peer}", READ_INBOX, inbox::read_agh, "reads a peer's inbox"),
+        route!(POST "/inbox/agh/{channel}/{peer}/ack", READ_INBOX, inbox::acknowledge_agh, "moves its cursor"),
+        route!(GET "/state/agh/{channel}", Rule::Token(Need::ReadState), agh::state, "tells who is in a channel"),
         route!(GET "/log", READ_LOG, journal::list, "reads the journal as JSON lines"),
         route!(GET "/log/{seq}", READ_LOG, journal::show, "reads one line of the journal"),
         route!(GET "/admin/keys", ADMIN, admin::keys::list, "lists keys"),

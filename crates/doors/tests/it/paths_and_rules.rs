@@ -35,6 +35,8 @@ async fn token(node: &Running, scopes: Vec<String>) -> String {
 fn path(route: &Route) -> String {
     route.filled(|name| match name {
         "agent" => KITCHEN.to_owned(),
+        "channel" => "builders".to_owned(),
+        "peer" => "worker.x".to_owned(),
         "protocol" => "value-context".to_owned(),
         "table" => "catalog".to_owned(),
         "seq" => "1".to_owned(),
@@ -53,11 +55,25 @@ fn body(route: &Route) -> Vec<u8> {
         })
         .to_string()
         .into_bytes(),
+        "/agh" | "/send/agh" => json!({
+            "from": "worker.x", "channel": "builders", "kind": "say", "body": {"text": "hi"},
+        })
+        .to_string()
+        .into_bytes(),
         "/send/vacant" => json!({"from": KITCHEN, "to": vacant_call::bob(), "text": "hi"})
             .to_string()
             .into_bytes(),
         path if path.ends_with("/a2a/message/send") => vacant_call::first_of_a_stranger(),
         _ => Vec::new(),
+    }
+}
+
+/// The agent that a path is about, as a scope names it.
+fn agent(route: &Route) -> &'static str {
+    match route.path {
+        "/state/agh/{channel}" => "builders",
+        path if path.contains("/agh") => "builders/worker.x",
+        _ => KITCHEN,
     }
 }
 
@@ -193,7 +209,7 @@ async fn a_token_with_the_right_scope_is_enough() {
         };
         for scope in meeting(need) {
             let named = match scope.ends_with(':') {
-                true => vec![format!("{scope}{KITCHEN}"), format!("{scope}*")],
+                true => vec![format!("{scope}{}", agent(route)), format!("{scope}*")],
                 false => vec![(*scope).to_owned()],
             };
             for scope in named {

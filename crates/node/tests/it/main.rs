@@ -1,6 +1,7 @@
 //! What the node promises, one file a behaviour.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod agh;
 mod answers_leave_after_the_sync;
 mod crashes;
 mod deliveries;

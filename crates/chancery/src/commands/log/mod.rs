@@ -13,7 +13,6 @@ mod what_if;
 use std::path::PathBuf;
 
 use chancery_core::line::ProtocolName;
-use chancery_node::served_protocol;
 use chancery_node::suite::Chancery;
 use clap::Subcommand;
 
@@ -101,9 +100,7 @@ impl World {
 pub(crate) fn rules(suite: &Chancery) -> Rules<'_, Chancery> {
     Rules {
         suite,
-        serves: |protocol| {
-            protocol == ProtocolName::Node || served_protocol(protocol.as_str()).is_some()
-        },
+        serves: |protocol| protocol != ProtocolName::Test,
     }
 }
 

@@ -1,0 +1,154 @@
+//! Floods at a tenth of the limits: memory stays bounded, and one more costs what the first ones cost.
+
+use chancery_agh::conformance::host::Host;
+use chancery_agh::settings::Settings;
+use serde_json::json;
+
+use crate::support::{CHANNEL, NOW, WORKER, envelope, error, greet};
+
+const FLOOD: usize = 100_000;
+
+fn a_tenth() -> Settings {
+    Settings {
+        max_dedupe_entries: 100_000,
+        max_interactions: 10_000,
+        max_conversations: 1_000,
+        max_remote_peers_per_channel: 1_000,
+        max_remote_peers: 10_000,
+        ..Settings::default()
+    }
+}
+
+fn flooded() -> Host {
+    let mut host = Host::new(a_tenth());
+    host.host_named(None, CHANNEL, WORKER).unwrap();
+    host
+}
+
+// AG-PRS-6, AG-SEC-3
+#[test]
+fn greetings_of_distinct_senders_fill_presence_to_its_limit_and_no_further() {
+    let mut host = flooded();
+    for number in 0..FLOOD {
+        let peer = format!("peer-{number}");
+        let mut hello = greet(&format!("g{number}"), &peer);
+        hello["channel"] = format!("channel-{}", number % 20).into();
+        host.receive(hello.to_string(), NOW);
+    }
+    let presence = &host.soft().presence;
+    assert_eq!(presence.len(), 10_000);
+    assert!(presence.bytes() < 16 << 20, "{} bytes", presence.bytes());
+    // Of one channel no more than its own limit, the latest of them.
+    let mut host = flooded();
+    for number in 0..2_000 {
+        let peer = format!("peer-{number}");
+        host.receive(greet(&format!("g{number}"), &peer).to_string(), NOW);
+    }
+    let there = host.soft().presence.list(None, CHANNEL, NOW);
+    assert_eq!(there.len(), 1_000);
+    assert!(
+        there
+            .iter()
+            .all(|(_, known)| known.card.peer_id.as_str() != "peer-0")
+    );
+    assert!(
+        there
+            .iter()
+            .any(|(_, known)| known.card.peer_id == "peer-1999")
+    );
+}
+
+// AG-DUP-4, AG-SEC-3
+#[test]
+fn distinct_identifiers_are_remembered_to_the_limit_and_the_nearest_to_its_end_goes_first() {
+    let mut settings = a_tenth();
+    settings.max_dedupe_entries = 10_000;
+    let mut host = Host::new(settings);
+    host.host_named(None, CHANNEL, WORKER).unwrap();
+    let ask = |number: usize, expires: i64| {
+        let members = json!({
+            "kind": "whois", "expires_at": NOW + expires, "body": {"type": "request", "query": "none"},
+        });
+        envelope(&format!("q{number}"), members).to_string()
+    };
+    host.receive(ask(FLOOD, 10), NOW);
+    host.receive(ask(FLOOD + 1, 5_000), NOW);
+    for number in 0..FLOOD {
+        host.receive(ask(number, 1_000), NOW);
+    }
+    assert_eq!(host.soft().once.len(), 10_000);
+    // The one that ends first is forgotten, the one that ends last is not.
+    assert_eq!(error(&host.receive(ask(FLOOD, 10), NOW)), "");
+    assert_eq!(
+        error(&host.receive(ask(FLOOD + 1, 5_000), NOW)),
+        "duplicate"
+    );
+}
+
+// AG-WHO-12
+#[test]
+fn questions_are_answered_twenty_times_a_second_and_no_more() {
+    let mut host = flooded();
+    let mut answers = 0;
+    for number in 0..FLOOD {
+        let members = json!({"kind": "whois", "body": {"type": "request"}});
+        let ask = envelope(&format!("q{number}"), members);
+        answers += host.receive(ask.to_string(), NOW).emitted.len();
+    }
+    assert_eq!(answers, 20);
+    let members = json!({"kind": "whois", "body": {"type": "request"}});
+    let later = host.receive(envelope("later", members).to_string(), NOW + 1);
+    assert_eq!(later.emitted.len(), 1);
+}
+
+// AG-RCT-6
+#[test]
+fn receipts_are_not_reflected_without_bound() {
+    let mut host = flooded();
+    let mut receipts = 0;
+    for number in 0..FLOOD {
+        let members = json!({
+            "kind": "direct", "to": WORKER, "interaction_id": "i", "expires_at": 1, "body": {"text": "x"},
+        });
+        let stale = envelope(&format!("m{number}"), members);
+        receipts += host.receive(stale.to_string(), NOW).emitted.len();
+    }
+    assert_eq!(receipts, 50);
+    assert!(host.soft().quotas.len() <= 2);
+}
+
+// AG-LIF-12, AG-DUP-4
+#[test]
+fn interactions_stay_within_their_limit_and_one_more_costs_no_more() {
+    let mut host = flooded();
+    let mut costs = Vec::new();
+    for number in 0..30_000 {
+        let members = json!({
+            "kind": "direct", "to": WORKER, "interaction_id": format!("i{number}"), "body": {"text": "x"},
+        });
+        let before = host.row_operations();
+        let outcome = host.receive(envelope(&format!("m{number}"), members).to_string(), NOW);
+        assert_eq!(outcome.deliver_to.len(), 1);
+        costs.push(host.row_operations() - before);
+    }
+    assert!(
+        host.interaction(None, CHANNEL, "i0").is_none(),
+        "the oldest is gone"
+    );
+    assert!(host.interaction(None, CHANNEL, "i20000").is_some());
+    assert!(host.interaction(None, CHANNEL, "i19999").is_none());
+    let cost = |from: usize| costs[from..from + 500].iter().sum::<u64>();
+    // Between a thousand and the limit nothing grows; beyond it eviction adds its own few rows.
+    assert!(
+        cost(9_000) * 10 <= cost(1_000) * 15,
+        "{} {}",
+        cost(9_000),
+        cost(1_000)
+    );
+    assert!(
+        cost(29_000) * 10 <= cost(12_000) * 15,
+        "{} {}",
+        cost(29_000),
+        cost(12_000)
+    );
+}
