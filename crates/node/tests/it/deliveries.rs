@@ -18,7 +18,7 @@ use chancery_testkit::{TestAnswer, TestSettings, TestSuite};
 use tokio::sync::Semaphore;
 
 use crate::restarts::delete_index;
-use crate::support::{Rig, Setup, Step, assert_log_gives, free, started, until, verbs};
+use crate::support::{Awaited, Rig, Setup, Step, assert_log_gives, free, started, until, verbs};
 
 /// The pauses of VX-RTY-1.
 const PAUSES_MS: [u32; 3] = [1_000, 2_000, 4_000];
