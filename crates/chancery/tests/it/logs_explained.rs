@@ -31,6 +31,8 @@ fn an_accepted_envelope() {
     assert!(words.contains("signature: holds under key k-1"), "{words}");
     assert!(words.contains("it came from outside"), "{words}");
     assert!(words.contains("duplicate (test)"), "{words}");
+    // The program has no rules of the tests' own protocol.
+    assert!(words.contains("what it changed is not known"), "{words}");
     assert!(!words.contains("hello"), "{words}");
 }
 
@@ -58,6 +60,13 @@ fn a_line_by_its_number() {
         .exits(0)
         .json();
     assert_eq!(told["accepted"][0]["kind"], "config");
+    let rows: Vec<_> = told["accepted"][0]["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| change["row"].as_str().unwrap())
+        .collect();
+    assert_eq!(rows, ["config/test", "config-digests"]);
 }
 
 #[test]

@@ -254,6 +254,14 @@ fn it_is_explained() {
         words.contains(envelope["sender"].as_str().unwrap()),
         "{words}"
     );
+    let (sender, recipient) = (&envelope["sender"], &envelope["recipient"]);
+    let share = format!(
+        "vx-share/{}/{} written",
+        recipient.as_str().unwrap(),
+        sender.as_str().unwrap()
+    );
+    assert!(words.contains("rows that it changed:"), "{words}");
+    assert!(words.contains(&share), "{words}");
     let context = envelope["payload"]["context"].as_str().unwrap();
     assert!(
         !words.contains(context),

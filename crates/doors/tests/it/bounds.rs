@@ -1,17 +1,12 @@
 //! What happens at each bound: a quick answer that says "try again", and nothing acknowledged is lost.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use chancery_core::line::Seq;
-use chancery_core::rows::{Lookup, RowChange, RowKey};
-use chancery_core::time::Time;
-use chancery_core::window::{WindowId, WindowName};
 use chancery_doors::http::HttpLimits;
-use chancery_journal::Head;
 use chancery_node::GateLimits;
-use chancery_store::{Batch, CommitError, Memory, Store, StoreError};
+use chancery_store::Memory;
+use chancery_store::testing::HeldStore;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -20,91 +15,11 @@ use crate::support::{
     KITCHEN, MESSAGES, Running, Setup, answer, head, inbox_of, message_id, raw, read_all, share,
 };
 
-/// A store whose commits can be held still.
-struct Held {
-    inner: Memory,
-    is_held: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Held {
-    fn new() -> Arc<Self> {
-        Arc::new(Self {
-            inner: Memory::new(),
-            is_held: Mutex::new(false),
-            changed: Condvar::new(),
-        })
-    }
-
-    fn hold(&self, held: bool) {
-        *self.is_held.lock().unwrap() = held;
-        self.changed.notify_all();
-    }
-}
-
-impl Store for Held {
-    fn commit(&self, batch: Batch) -> Result<Head, CommitError> {
-        let held = self.is_held.lock().unwrap();
-        drop(self.changed.wait_while(held, |held| *held).unwrap());
-        self.inner.commit(batch)
-    }
-    fn head(&self) -> Head {
-        self.inner.head()
-    }
-    fn peek(&self, key: &RowKey) -> Lookup {
-        self.inner.peek(key)
-    }
-    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        self.inner.load(keys)
-    }
-    fn scan(
-        &self,
-        prefix: &RowKey,
-        after: Option<&RowKey>,
-        limit: usize,
-    ) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
-        self.inner.scan(prefix, after, limit)
-    }
-    fn find(&self, window: WindowName, id: &WindowId, now: Time) -> Option<u64> {
-        self.inner.find(window, id, now)
-    }
-    fn window_len(&self) -> usize {
-        self.inner.window_len()
-    }
-    fn forget(&self, keys: &[RowKey]) -> Result<(), StoreError> {
-        self.inner.forget(keys)
-    }
-    fn lines(&self, from: Seq, limit: usize) -> Result<Vec<Bytes>, StoreError> {
-        self.inner.lines(from, limit)
-    }
-    fn lag(&self) -> u64 {
-        self.inner.lag()
-    }
-    fn ops_get(&self, key: &RowKey) -> Result<Option<Bytes>, StoreError> {
-        self.inner.ops_get(key)
-    }
-    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
-        self.inner.ops_scan(prefix)
-    }
-    fn ops_put(&self, changes: &[RowChange], synced: bool) -> Result<(), StoreError> {
-        self.inner.ops_put(changes, synced)
-    }
-    fn is_durable(&self) -> bool {
-        self.inner.is_durable()
-    }
-    fn cache_bytes(&self) -> usize {
-        self.inner.cache_bytes()
-    }
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
-    }
-}
-
 // CH-LIM-2
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_store_stands_still_one_too_many_is_told_to_try_again() {
     const REQUESTS: u64 = 20;
-    let store = Held::new();
+    let store = HeldStore::new(Arc::new(Memory::new()));
     let gate_limits = GateLimits {
         requests: REQUESTS as usize,
         ..GateLimits::default()
@@ -116,7 +31,7 @@ async fn while_the_store_stands_still_one_too_many_is_told_to_try_again() {
     }
     .start()
     .await;
-    store.hold(true);
+    store.hold(0);
     let mut waiting = tokio::task::JoinSet::new();
     for number in 1..=REQUESTS {
         let request = node.post(MESSAGES, share(number));
@@ -140,7 +55,7 @@ async fn while_the_store_stands_still_one_too_many_is_told_to_try_again() {
     assert_eq!(body["error"]["retryable"], true);
     // Other paths go on meanwhile.
     assert_eq!(node.get("/healthz").send().await.unwrap().status(), 200);
-    store.hold(false);
+    store.open();
     while let Some(answered) = waiting.join_next().await {
         let (status, body) = answered.unwrap();
         assert_eq!((status, &body["status"]), (200, &json!("accepted")));
@@ -155,14 +70,14 @@ async fn while_the_store_stands_still_one_too_many_is_told_to_try_again() {
 // CH-NET-3, VX-HTTP-6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_finishes_what_is_under_way_and_takes_nothing_more() {
-    let store = Held::new();
+    let store = HeldStore::new(Arc::new(Memory::new()));
     let node = Setup {
         store: Arc::clone(&store) as _,
         ..Setup::default()
     }
     .start()
     .await;
-    store.hold(true);
+    store.hold(0);
     let under_way = node.post(MESSAGES, share(1));
     let under_way = tokio::spawn(async move { answer(under_way.send().await.unwrap()).await });
     let free = node.office.gate().limits().requests;
@@ -187,7 +102,7 @@ async fn a_stop_finishes_what_is_under_way_and_takes_nothing_more() {
         tokio::task::yield_now().await;
     }
     assert!(!stopping.is_finished());
-    store.hold(false);
+    store.open();
     assert_eq!(under_way.await.unwrap().1["status"], "accepted");
     // A request that had not begun may be closed at any moment from here on, even before its body is written.
     let _ = half_sent.write_all(&body).await;

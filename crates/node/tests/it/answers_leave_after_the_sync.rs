@@ -6,7 +6,7 @@ use chancery_node::{GateLimits, Overloaded};
 use chancery_store::{Memory, Store};
 use chancery_testkit::{TestAnswer, TestSuite};
 
-use crate::support::{Setup, assert_log_gives, free, started, until};
+use crate::support::{Awaited, Setup, assert_log_gives, free, started, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_answer_arrives_before_the_commit_returns() {

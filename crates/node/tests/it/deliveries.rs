@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::restarts::delete_index;
 use crate::support::{
-    Rig, Setup, Step, assert_log_gives, free, start_of_tests, started, until, verbs,
+    Awaited, Rig, Setup, Step, assert_log_gives, free, start_of_tests, started, until, verbs,
 };
 
 /// The pauses of VX-RTY-1.

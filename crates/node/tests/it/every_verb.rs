@@ -17,7 +17,7 @@ use chancery_testkit::inputs::{
 };
 use chancery_testkit::{TestAnswer, TestInput, TestSuite};
 
-use crate::support::{Setup, assert_log_gives, rows_of, started, verbs};
+use crate::support::{Awaited, Setup, assert_log_gives, rows_of, started, verbs};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_of_four_lines_is_one_unit() {

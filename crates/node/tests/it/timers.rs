@@ -9,7 +9,7 @@ use chancery_node::Clock;
 use chancery_store::{Memory, Store};
 use chancery_testkit::TestSuite;
 
-use crate::support::{Setup, assert_log_gives, start_of_tests, started, until, verbs};
+use crate::support::{Awaited, Setup, assert_log_gives, start_of_tests, started, until, verbs};
 
 fn timer_rows(store: &dyn Store) -> usize {
     let rows = store.scan(&RowKey::text(TIMERS, &[]), None, usize::MAX);

@@ -3,11 +3,14 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use chancery_core::digest::Sha256Digest;
 use chancery_core::line::{Line, Origin, ProtocolName, Seq};
-use chancery_journal::Units;
+use chancery_core::rows::RowChange;
 use chancery_journal::line::read;
+use chancery_journal::{Recorded, Units};
 use serde_json::{Value, json};
 
+use super::changes::Changes;
 use super::{SourcesOf, Which, deal, render};
 use crate::commands::send::signature_in_words;
 use crate::exit::{Exit, Failed, Failure, Outcome};
@@ -27,14 +30,23 @@ pub(crate) struct ExplainArgs {
 /// What the files say about one envelope.
 #[derive(Default)]
 struct Found {
-    /// The units it is in, with the place of its line in each.
-    units: Vec<(Vec<Line>, usize)>,
+    /// The units it is in.
+    units: Vec<FoundUnit>,
     /// Later lines that are about it.
     later: Vec<Line>,
     /// What the two files beside the log say.
     notes: Vec<Note>,
     /// The deal of vibe that it belongs to: the session and its lines.
     deal: Option<(String, Vec<Line>)>,
+}
+
+/// A unit with the envelope in it.
+struct FoundUnit {
+    lines: Vec<Line>,
+    /// The place of its line.
+    at: usize,
+    /// The rows that the unit changed, where this build's rules tell.
+    changes: Option<Vec<RowChange>>,
 }
 
 /// Explains an envelope.
@@ -69,7 +81,7 @@ fn deal_of(
     found: &Found,
     files: Vec<LogFile>,
 ) -> Result<Option<(String, Vec<Line>)>, Failed> {
-    let own = found.units.first().map(|(unit, at)| &unit[*at]);
+    let own = found.units.first().map(|unit| &unit.lines[unit.at]);
     let session = match own {
         Some(line) if line.protocol != ProtocolName::Vibe => return Ok(None),
         Some(line) => deal::session_of(line).unwrap_or_default(),
@@ -93,16 +105,23 @@ fn search(id: &str, files: Vec<LogFile>, terminal: &Terminal) -> Result<Found, F
         number: id.parse().ok(),
         found: Found::default(),
         units: Units::default(),
+        changes: Changes::new(),
     };
     while let Some(block) = lines.next_block()? {
-        for reading in block.lines.iter().filter_map(|text| read(text).ok()) {
-            search.line(reading.line);
+        for text in &block.lines {
+            if let Ok(reading) = read(text) {
+                search.line(Recorded {
+                    line: reading.line,
+                    canonical: reading.canonical,
+                    hash: Sha256Digest::of(text),
+                });
+            }
         }
         progress.advance(block.bytes);
     }
     progress.finish();
     let unfinished = search.units.abandon();
-    search.unit(unfinished);
+    search.unit(unfinished, None);
     Ok(search.found)
 }
 
@@ -110,30 +129,37 @@ struct Search<'s> {
     id: &'s str,
     number: Option<Seq>,
     found: Found,
-    units: Units<Line>,
+    units: Units<Recorded>,
+    changes: Changes,
 }
 
 impl Search<'_> {
-    fn line(&mut self, line: Line) {
-        let more = line.more;
-        if let Ok(Some(unit)) = self.units.push(line, more) {
-            self.unit(unit);
+    fn line(&mut self, recorded: Recorded) {
+        let more = recorded.line.more;
+        if let Ok(Some(unit)) = self.units.push(recorded, more) {
+            let changes = self.changes.of(&unit);
+            self.unit(unit, changes);
         }
     }
 
-    fn unit(&mut self, unit: Vec<Line>) {
+    fn unit(&mut self, unit: Vec<Recorded>, changes: Option<Vec<RowChange>>) {
+        let unit: Vec<Line> = unit.into_iter().map(|recorded| recorded.line).collect();
         let is_it = |line: &Line| {
             self.number == Some(line.seq) || message_id(line).as_deref() == Some(self.id)
         };
         if let Some(at) = unit.iter().position(is_it) {
-            self.found.units.push((unit, at));
+            self.found.units.push(FoundUnit {
+                lines: unit,
+                at,
+                changes,
+            });
             return;
         }
         let about: Vec<Seq> = self
             .found
             .units
             .iter()
-            .map(|(unit, at)| unit[*at].seq)
+            .map(|unit| unit.lines[unit.at].seq)
             .collect();
         let later = unit
             .into_iter()
@@ -187,8 +213,9 @@ fn check_in_words(name: &str, value: &str) -> Option<String> {
 }
 
 fn tell_people(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
-    for (unit, at) in &found.units {
-        tell_unit(unit, *at, terminal)?;
+    for unit in &found.units {
+        tell_unit(&unit.lines, unit.at, terminal)?;
+        tell_changes(unit.changes.as_deref(), terminal)?;
     }
     if !found.later.is_empty() {
         writeln!(terminal.out, "\nlater lines about it:")?;
@@ -234,6 +261,27 @@ fn tell_unit(unit: &[Line], at: usize, terminal: &mut Terminal) -> Result<(), Fa
                 render::write_line(other, terminal)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// The rows that a unit changed: their names, not what is in them.
+fn tell_changes(changes: Option<&[RowChange]>, terminal: &mut Terminal) -> Result<(), Failed> {
+    let Some(changes) = changes else {
+        writeln!(
+            terminal.out,
+            "\nwhat it changed is not known: the rules of this build do not give the log up to it"
+        )?;
+        return Ok(());
+    };
+    writeln!(terminal.out, "\nrows that it changed:")?;
+    for (key, value) in changes {
+        let how = if value.is_some() {
+            "written"
+        } else {
+            "removed"
+        };
+        writeln!(terminal.out, "  {key:?} {how}")?;
     }
     Ok(())
 }
@@ -290,16 +338,18 @@ fn tell_machine(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
     let accepted: Vec<Value> = found
         .units
         .iter()
-        .map(|(unit, at)| {
-            let mut told = describe(&unit[*at]);
-            let meta = unit[*at].meta.iter().map(|(name, text)| {
+        .map(|unit| {
+            let line = &unit.lines[unit.at];
+            let mut told = describe(line);
+            let meta = line.meta.iter().map(|(name, text)| {
                 (
                     name.to_string(),
                     serde_json::from_str(text).unwrap_or(Value::Null),
                 )
             });
             told["meta"] = Value::Object(meta.collect());
-            told["unit"] = unit.iter().map(describe).collect();
+            told["unit"] = unit.lines.iter().map(describe).collect();
+            told["changes"] = unit.changes.as_deref().map_or(Value::Null, changes_as_json);
             told
         })
         .collect();
@@ -310,6 +360,12 @@ fn tell_machine(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
         "events": notes_as_json(found, false),
         "deal": found.deal.as_ref().map(|(_, lines)| deal::as_json(lines)),
     }))
+}
+
+fn changes_as_json(changes: &[RowChange]) -> Value {
+    let change =
+        |(key, value): &RowChange| json!({"row": format!("{key:?}"), "removed": value.is_none()});
+    changes.iter().map(change).collect()
 }
 
 fn notes_as_json(found: &Found, refused: bool) -> Vec<&Value> {

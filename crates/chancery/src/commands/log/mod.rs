@@ -1,5 +1,6 @@
 //! `chancery log`: the journal as files, no node needed.
 
+mod changes;
 mod deal;
 mod explain;
 mod export;

@@ -8,5 +8,5 @@ mod rig;
 
 pub use carrier::{Made, Scripted, Step};
 pub use checks::{assert_log_gives, rows_of, verbs};
-pub use held::HeldStore;
+pub use held::{Awaited, HeldStore};
 pub use rig::{Rig, Setup, free, inbox_of, start_of_tests, started, until};
