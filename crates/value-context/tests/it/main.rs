@@ -8,6 +8,8 @@ mod envelopes;
 mod escalations;
 mod files;
 mod identifiers;
+mod operations;
+mod payloads;
 mod properties;
 mod requests;
 mod resumes;
