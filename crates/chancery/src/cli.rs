@@ -141,9 +141,11 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// The groups of `chancery --help`, each command in one. Commands that belong together share a line, and say what they do
-/// together.
-const GROUPS: [(&str, &[(&[&str], &str)]); 4] = [
+/// Commands that share a line of the help, and what they do together; empty for one that speaks for itself.
+type HelpLine = (&'static [&'static str], &'static str);
+
+/// The groups of `chancery --help`, each command in one.
+const GROUPS: [(&str, &[HelpLine]); 4] = [
     (
         "Running",
         &[

@@ -75,26 +75,26 @@ impl Office {
     pub fn open_value_context(&self, raw: Bytes, door: Door) -> Result<Message, Refusal> {
         let settings = self.gate().settings();
         let protocol = self.gate().suite().value_context();
-        let message = protocol.decode(raw, door, &settings.value_context);
-        message.inspect_err(|refusal| self.note_refused(ProtocolName::ValueContext, refusal))
+        let message = protocol.decode(raw.clone(), door, &settings.value_context);
+        message.map_err(|refusal| self.explained(refusal, &raw))
     }
 
     /// Proves who sent a message: checks 4 and 5. What comes out has a place among the requests under way.
     pub fn admit_value_context(&self, message: Message, door: Door) -> Result<Arrival, Refusal> {
         let raw = message.received().clone();
-        self.admit(message, door).map_err(|mut refusal| {
-            self.help_with_signature(&mut refusal, &raw);
-            self.note_refused(ProtocolName::ValueContext, &refusal);
-            refusal
-        })
+        self.admit(message, door)
+            .map_err(|refusal| self.explained(refusal, &raw))
     }
 
-    /// Says in what other dialect or encoding a signature would verify, as long as that is asked seldom.
-    fn help_with_signature(&self, refusal: &mut Refusal, raw: &[u8]) {
-        if signature_help::applies(refusal) && self.hints().take(Instant::now()) {
+    /// Says in what other dialect or encoding a signature would verify, as long as that is asked seldom, and notes the
+    /// refusal.
+    fn explained(&self, mut refusal: Refusal, raw: &[u8]) -> Refusal {
+        if signature_help::applies(&refusal) && self.hints().take(Instant::now()) {
             let now = self.gate().clock().now();
-            signature_help::add(refusal, raw, &self.gate().keyring(), now);
+            signature_help::add(&mut refusal, raw, &self.gate().keyring(), now);
         }
+        self.note_refused(ProtocolName::ValueContext, &refusal);
+        refusal
     }
 
     fn admit(&self, message: Message, door: Door) -> Result<Arrival, Refusal> {

@@ -104,13 +104,11 @@ fn freshness_and_body_rank_before_the_proof_and_work_gets_a_receipt() {
     assert_eq!(error(&host.receive(ask.to_string(), NOW)), "invalid_body");
 }
 
-// AG-TRU-9
-#[test]
-fn local_policy_comes_after_verification() {
+/// A policy, and whether it lets a signed and an unsigned envelope pass.
+fn policies() -> [(Trust, bool, bool); 7] {
     let own = key_id(key().verifying_key().as_bytes());
-    let plain = envelope("p", json!({"kind": "say", "body": {"text": "x"}})).to_string();
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-    for (trust, signed_passes, plain_passes) in [
+    [
         (
             Trust {
                 deny: vec![signer()],
@@ -167,7 +165,14 @@ fn local_policy_comes_after_verification() {
             false,
             true,
         ),
-    ] {
+    ]
+}
+
+// AG-TRU-9
+#[test]
+fn local_policy_comes_after_verification() {
+    let plain = envelope("p", json!({"kind": "say", "body": {"text": "x"}})).to_string();
+    for (trust, signed_passes, plain_passes) in policies() {
         let mut host = host(trust.clone());
         assert_eq!(
             error(&host.receive(signed(&say("s")), NOW)).is_empty(),
@@ -180,6 +185,11 @@ fn local_policy_comes_after_verification() {
             "{trust:?}"
         );
     }
+}
+
+// AG-TRU-9
+#[test]
+fn an_unknown_profile_is_refused_where_the_policy_says_so() {
     let strict = Trust {
         reject_unknown_profiles: true,
         ..Trust::default()

@@ -56,13 +56,11 @@ impl Reader<'_> {
         offset: usize,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), Failure> {
-        if section.is_none() {
-            if let (true, Some(table)) = (
-                table::sections().contains(&name),
-                value.get_ref().as_table(),
-            ) {
-                return self.table(table, Some(name));
-            }
+        if section.is_none()
+            && table::sections().contains(&name)
+            && let Some(table) = value.get_ref().as_table()
+        {
+            return self.table(table, Some(name));
         }
         if (section, name) == (Some("agh"), "peer") {
             self.settings.agh_peers = agh::peers_of(self.text, self.path)?;

@@ -9,6 +9,7 @@ mod agh;
 mod checks;
 mod environment;
 mod file;
+mod keys;
 mod reference;
 mod settings;
 pub mod table;

@@ -430,7 +430,7 @@ fn difference(unit: &[Recorded], judged: &Judged) -> Option<String> {
         return None;
     }
     let kinds = |envelopes: &mut dyn Iterator<Item = &Bytes>| -> Vec<String> {
-        envelopes.map(|bytes| kind_of(bytes)).collect()
+        envelopes.map(kind_of).collect()
     };
     let recorded = kinds(&mut unit.iter().map(|recorded| &recorded.line.envelope));
     let made = kinds(&mut envelopes.iter());

@@ -136,7 +136,7 @@ fn agh_peers_are_read_and_faults_named() {
     let peer = "[[agh.peer]]\nid = \"echo.demo\"\nchannel = \"builders\"\n";
     place.write(
         "chancery.toml",
-        &format!("[agh]\nrevision = \"a\"\nmax_replay_age = 60\n{peer}"),
+        format!("[agh]\nrevision = \"a\"\nmax_replay_age = 60\n{peer}"),
     );
     place.run(&["config", "check"]).exits(0);
     for (text, named) in [

@@ -175,17 +175,9 @@ fn a_deal_is_told_without_what_is_private() {
     assert!(!holds_private(&refused.text()), "{}", refused.text());
     node.run(&["approve", &cert]).exits(0);
     node.settle("s1", &cert);
-    let by_message = node
-        .place
-        .run(&["log", "explain", "s1-settle", "chancery-data"])
-        .exits(0)
-        .text();
-    let by_session = node
-        .place
-        .run(&["log", "explain", "s1", "chancery-data"])
-        .exits(0)
-        .text();
-    for text in [&by_message, &by_session] {
+    for named in ["s1-settle", "s1"] {
+        let ran = node.place.run(&["log", "explain", named, "chancery-data"]);
+        let text = ran.exits(0).text();
         for part in [
             "the deal of session s1",
             "hands over purchase mandate man_s1 (its limits are private)",
@@ -199,7 +191,7 @@ fn a_deal_is_told_without_what_is_private() {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(!holds_private(text), "{text}");
+        assert!(!holds_private(&text), "{text}");
     }
     // Refusals are noted in groups, a little after they are answered.
     let refusal = loop {
@@ -230,43 +222,37 @@ fn a_deal_is_told_without_what_is_private() {
     assert!(!holds_private(&explained), "{explained}");
 }
 
+/// A decision that would differ: its message, how, how many rules make it differ, whether it is a consequence.
+type Differs = (String, String, usize, bool);
+
+fn row(id: &str, would: &str, rules: usize, consequence: bool) -> Differs {
+    (id.to_owned(), would.to_owned(), rules, consequence)
+}
+
+/// Judges the log of a node under another policy: the exit and what differs.
+fn judged(node: &MarketNode, policy: &str, more: &[&str]) -> (i32, Vec<Differs>) {
+    node.place.write("policy.toml", policy);
+    let mut arguments = vec!["log", "replay", "chancery-data"];
+    arguments.extend(["--with-policy", "policy.toml", "--json"]);
+    arguments.extend(more);
+    let ran = node.place.run(&arguments);
+    let told = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text = |name: &str| line[name].as_str().unwrap();
+        let rules = line["rules"].as_array().unwrap().len();
+        let consequence = line["consequence"] == true;
+        row(text("msg_id"), text("would"), rules, consequence)
+    };
+    (ran.code, ran.text().lines().map(told).collect())
+}
+
 #[test]
 fn another_policy_is_judged_against_the_record() {
     // VC-RPL-2, VC-PART-5, VC-GATE-3, VC-OBJ-MatchCertificate-3, VC-ACT-platform.rank_offers-1
     let node = MarketNode::start();
     let cert = node.certified("s1", 20_000);
     node.settle("s1", &cert);
-    let judge = |policy: &str, more: &[&str]| {
-        node.place.write("policy.toml", policy);
-        let mut arguments = vec![
-            "log",
-            "replay",
-            "chancery-data",
-            "--with-policy",
-            "policy.toml",
-            "--json",
-        ];
-        arguments.extend(more);
-        let ran = node.place.run(&arguments);
-        let lines: Vec<Value> = ran
-            .text()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        let told = |line: &Value| {
-            let text = |name: &str| line[name].as_str().unwrap().to_owned();
-            (
-                text("msg_id"),
-                text("would"),
-                line["rules"].as_array().unwrap().len(),
-                line["consequence"] == true,
-            )
-        };
-        (ran.code, lines.iter().map(told).collect::<Vec<_>>())
-    };
-    let row = |id: &str, would: &str, rules: usize, consequence: bool| {
-        (id.to_owned(), would.to_owned(), rules, consequence)
-    };
+    let judge = |policy: &str, more: &[&str]| judged(&node, policy, more);
     // Nothing that was decided hangs on these.
     for same in [
         "max_spend_without_confirmation = 11901",
@@ -317,6 +303,15 @@ fn another_policy_is_judged_against_the_record() {
             )]
         )
     );
+}
+
+#[test]
+fn a_denied_action_falls_alone_or_with_what_rests_on_it() {
+    // VC-RPL-2, VC-PART-5
+    let node = MarketNode::start();
+    let cert = node.certified("s1", 20_000);
+    node.settle("s1", &cert);
+    let judge = |policy: &str, more: &[&str]| judged(&node, policy, more);
     let denied = "[[partition]]\naction = \"commerce.propose_offer\"\nfrom = \"merchant:pricing\"\nto = \"*\"\nallow = false";
     assert_eq!(
         judge(denied, &[]),

@@ -130,7 +130,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Conversation<T> {
             let event = self.event(&mut under_way, stop.as_mut()).await;
             let mut next = self.react(event);
             // What is decided already is answered with it, in one write.
-            while let (Next::GoOn, Some(Some(heard))) = (&next, under_way.next().now_or_never()) {
+            while let Next::GoOn = next
+                && let Some(Some(heard)) = under_way.next().now_or_never()
+            {
                 next = self.answer(&heard);
             }
             match next {

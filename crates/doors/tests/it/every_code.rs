@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use chancery_core::keys::ed25519::SigningKey;
 use chancery_doors::http::HttpLimits;
-use chancery_node::{GateLimits, SoftLimits};
 use chancery_value_context::code::Code;
 use chancery_value_context::message::Kind;
 use futures_util::SinkExt as _;
@@ -37,6 +36,19 @@ fn seed(name: &str) -> SigningKey {
     let world = vector_json("world.json");
     let seed = world["secret_seeds_hex"][name].as_str().unwrap();
     SigningKey::from_seed(&chancery_core::digest::hex::decode_array(seed).unwrap())
+}
+
+/// A node that gives this code because of how it is set up, and a body that others would take.
+fn narrow(code: Code) -> (Setup, Vec<u8>) {
+    let mut setup = Setup::default();
+    match code {
+        Code::RateLimited => setup.soft_limits.rate_per_sender = 1,
+        Code::TypeDisabled => {
+            setup.settings.value_context.disabled_types = vec![Kind::ContextShare];
+        }
+        _ => setup.gate_limits.requests = 0,
+    }
+    (setup, share(8))
 }
 
 /// A node that gives this code, and the body that it gives it for. None for what no body provokes.
@@ -93,33 +105,7 @@ async fn provoking(code: Code) -> Option<(Running, Vec<u8>)> {
             let share = envelope(7)["payload"].clone();
             plain(signed(&between(CHILD, PARENT, "context_share", share)))
         }
-        Code::RateLimited => {
-            let soft_limits = SoftLimits {
-                rate_per_sender: 1,
-                ..SoftLimits::default()
-            };
-            let setup = Setup {
-                soft_limits,
-                ..Setup::default()
-            };
-            (setup, share(8))
-        }
-        Code::TypeDisabled => {
-            let mut setup = Setup::default();
-            setup.settings.value_context.disabled_types = vec![Kind::ContextShare];
-            (setup, share(7))
-        }
-        Code::Overloaded => {
-            let gate_limits = GateLimits {
-                requests: 0,
-                ..GateLimits::default()
-            };
-            let setup = Setup {
-                gate_limits,
-                ..Setup::default()
-            };
-            (setup, share(7))
-        }
+        Code::RateLimited | Code::TypeDisabled | Code::Overloaded => narrow(code),
         // These are about requests, not bodies; `internal` is what nobody can provoke.
         Code::NotFound
         | Code::MethodNotAllowed

@@ -79,9 +79,13 @@ fn agent(route: &Route) -> &'static str {
 
 /// Whether errors below a path have the shape of vacant.
 fn is_vacant(path: &str) -> bool {
+    let is_below = |root: &&str| {
+        path.strip_prefix(*root)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
     ["/a2a", "/agents", "/card", "/health", "/v1", "/send/vacant"]
         .iter()
-        .any(|root| path.starts_with(root))
+        .any(is_below)
         || path.ends_with("/agent-card.json")
 }
 
@@ -320,6 +324,8 @@ async fn other_methods_get_405_with_allow_in_the_shape_of_the_path() {
         } else if is_vacant(route.path) {
             let reason = &body["error"]["data"][0]["reason"];
             assert_eq!(reason, "METHOD_NOT_ALLOWED", "{name}");
+        } else if matches!(route.path, "/agh" | "/send/agh") {
+            assert_eq!(body["verdict"], "reject", "{name}");
         } else if is_protocol {
             assert_eq!(body["error"]["code"], "method_not_allowed", "{name}");
         } else {
@@ -350,7 +356,7 @@ async fn what_is_not_there_gets_404_in_the_shape_of_the_path() {
     for path in [
         "/",
         "/log/",
-        "/send/agh",
+        "/send/other",
         "/openapi.json",
         "/log/0",
         "/log/x",

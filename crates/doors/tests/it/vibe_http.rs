@@ -217,9 +217,8 @@ async fn a_purchase_waits_for_its_principal_or_for_who_may_approve() {
     node.stop().await;
 }
 
-// VC-ADR-9, VC-HTTP-5
-#[tokio::test(flavor = "multi_thread")]
-async fn an_inbox_holds_what_is_addressed_to_its_owner() {
+/// A node with a mandate of Ada's and an offer to her.
+async fn with_an_offer() -> Served {
     let node = guarded().await;
     assert_eq!(
         post(&node, "ada", "/vcp", &mandate("s1", "c_ada", "acc_ada"))
@@ -231,6 +230,13 @@ async fn an_inbox_holds_what_is_addressed_to_its_owner() {
         post(&node, "keys", "/vcp", &offer("s1", 11_900)).await.0,
         200
     );
+    node
+}
+
+// VC-ADR-9, VC-HTTP-5
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inbox_holds_what_is_addressed_to_its_owner() {
+    let node = with_an_offer().await;
     for (who, path, seen) in [
         ("ada", "/inbox/vibe/buyer%3Anegotiation", Some(1)),
         (
@@ -280,6 +286,13 @@ async fn an_inbox_holds_what_is_addressed_to_its_owner() {
             None => assert_eq!(status, 404, "{who} {path}: {body}"),
         }
     }
+    node.stop().await;
+}
+
+// VC-ADR-9, VC-HTTP-5
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inbox_is_paged_streamed_and_acknowledged() {
+    let node = with_an_offer().await;
     let own = "/vcp/inbox?address=buyer:negotiation&session_id=s1&after_seq=0";
     let (_, body) = get(&node, "ada", own).await;
     assert_eq!(body["entries"][0]["envelope"]["msg_id"], "s1-offer");

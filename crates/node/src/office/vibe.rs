@@ -164,7 +164,7 @@ impl Office {
             added.push_str(",\"idempotency_key\":");
             added.push_str(&text);
         }
-        if members.len() > 0 {
+        if !members.is_empty() {
             added.push(',');
         }
         // What was read is an object: its brace is the first byte that is no blank. Numbers stay as they are written.

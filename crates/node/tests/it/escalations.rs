@@ -291,16 +291,8 @@ async fn a_judgement_becomes_a_message() {
     let bureau = office(&dir).await;
     let mut ids = Vec::new();
     for word in ["a", "b", "c"] {
-        ids.push(
-            send(
-                &bureau,
-                CHILD,
-                PARENT,
-                "escalation",
-                escalation("critical", word),
-            )
-            .await,
-        );
+        let payload = escalation("critical", word);
+        ids.push(send(&bureau, CHILD, PARENT, "escalation", payload).await);
     }
     let judgement = |verdict: &str, id: &str| json!({"sender": PARENT, "verdict": verdict, "escalation_id": id});
     judge(&bureau, judgement("hold", &ids[0])).await.unwrap();

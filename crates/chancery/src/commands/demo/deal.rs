@@ -436,7 +436,8 @@ async fn returned(deal: &mut Deal<'_>) -> Step {
     ))
 }
 
-async fn disputed(node: &NodeClient) -> Step {
+/// A second deal, paid and not dispatched; gives the settlement.
+async fn paid_again(node: &NodeClient) -> Result<Value, String> {
     let mut second = Deal {
         node,
         session: "second",
@@ -455,7 +456,11 @@ async fn disputed(node: &NodeClient) -> Step {
         .await?;
     let cert = second.certify("second_only", &id_of(&offered)).await?;
     second.approve(&cert).await?;
-    let settled = second.settle(&cert).await?;
+    second.settle(&cert).await
+}
+
+async fn disputed(node: &NodeClient) -> Step {
+    let settled = paid_again(node).await?;
     let mut dispute = Deal {
         node,
         session: "dispute",

@@ -15,8 +15,8 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Before the first line of a log.
-    pub(super) fn new() -> Self {
-        let fold = Fold::new(Chancery::default(), Watched::default(), Head::EMPTY, true);
+    pub(super) fn of_rules(suite: Chancery) -> Self {
+        let fold = Fold::new(suite, Watched::default(), Head::EMPTY, true);
         Self { fold: fold.ok() }
     }
 

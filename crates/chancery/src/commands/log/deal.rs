@@ -122,6 +122,17 @@ fn words(kind: &str, payload: &Value) -> String {
             ),
             None => format!("{} return {}", past(&text("decision")), text("return_id")),
         },
+        _ => words_of_platform(kind, payload),
+    }
+}
+
+/// A step of the platform in words.
+fn words_of_platform(kind: &str, payload: &Value) -> String {
+    let text = |name: &str| payload[name].as_str().unwrap_or("?").to_owned();
+    let number = |value: &Value| value.as_i64().unwrap_or_default();
+    let currency = payload["currency"].as_str().unwrap_or_default();
+    let amount = |value: &Value| plain_money(number(value), currency);
+    match kind {
         "platform.rank_offers" => {
             let count = payload["candidates"].as_array().map_or(0, Vec::len);
             format!("ranks {count} candidates under {}", text("policy_version"))

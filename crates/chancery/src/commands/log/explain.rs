@@ -8,10 +8,11 @@ use chancery_core::line::{Line, Origin, ProtocolName, Seq};
 use chancery_core::rows::RowChange;
 use chancery_journal::line::read;
 use chancery_journal::{Recorded, Units};
+use chancery_node::suite::Chancery;
 use serde_json::{Value, json};
 
 use super::changes::Changes;
-use super::{SourcesOf, Which, deal, render};
+use super::{SourcesOf, Which, World, deal, render};
 use crate::commands::send::signature_in_words;
 use crate::exit::{Exit, Failed, Failure, Outcome};
 use crate::log::{Lines, LogFile, Note, Summary, message_id, notes_about};
@@ -25,6 +26,8 @@ pub(crate) struct ExplainArgs {
     id: String,
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    world: World,
 }
 
 /// What the files say about one envelope.
@@ -52,7 +55,8 @@ struct FoundUnit {
 /// Explains an envelope.
 pub(super) fn run(args: &ExplainArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
     let files = args.which.find(sources)?;
-    let mut found = search(&args.id, files.clone(), terminal)?;
+    let suite = args.world.suite(&files)?;
+    let mut found = search(&args.id, suite, files.clone(), terminal)?;
     found.notes = notes(&args.id, &files);
     found.deal = deal_of(&args.id, &found, files)?;
     if found.units.is_empty() && found.notes.is_empty() && found.deal.is_none() {
@@ -97,7 +101,12 @@ fn deal_of(
     Ok((!of_session.is_empty()).then_some((session, of_session)))
 }
 
-fn search(id: &str, files: Vec<LogFile>, terminal: &Terminal) -> Result<Found, Failed> {
+fn search(
+    id: &str,
+    suite: Chancery,
+    files: Vec<LogFile>,
+    terminal: &Terminal,
+) -> Result<Found, Failed> {
     let mut lines = Lines::of(files);
     let mut progress = Progress::of_bytes(lines.total_bytes(), terminal);
     let mut search = Search {
@@ -105,7 +114,7 @@ fn search(id: &str, files: Vec<LogFile>, terminal: &Terminal) -> Result<Found, F
         number: id.parse().ok(),
         found: Found::default(),
         units: Units::default(),
-        changes: Changes::new(),
+        changes: Changes::of_rules(suite),
     };
     while let Some(block) = lines.next_block()? {
         for text in &block.lines {
