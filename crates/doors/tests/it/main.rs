@@ -1,5 +1,6 @@
 //! The HTTP door from outside: a real listener, a real client, raw sockets where a client would not misbehave.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+#![allow(clippy::print_stdout, reason = "tests tell what they counted")]
 
 mod administration;
 mod bounds;

@@ -430,8 +430,10 @@ async fn the_transport_is_checked_in_its_order() {
         assert_eq!(body["type"], "invalid_request");
     }
     node.stop().await;
-    let mut without = crate::support::Setup::default();
-    without.dev = true;
+    let without = crate::support::Setup {
+        dev: true,
+        ..crate::support::Setup::default()
+    };
     let node = without.start().await;
     let (status, body) = answer(
         node.post("/vcp", mandate("s", "c", "a").to_string())

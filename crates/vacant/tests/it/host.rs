@@ -36,6 +36,7 @@ use chancery_vacant::state::State;
 #[derive(Clone, Copy, Default)]
 pub struct VacantSuite(Vacant);
 
+#[expect(clippy::large_enum_variant, reason = "lives on the stack of a test")]
 pub enum AnyInput {
     Act(Act),
     Vacant(Input<Vacant>),

@@ -59,7 +59,7 @@ fn what_the_schema_refuses_is_refused() {
 #[test]
 fn what_the_public_schema_refuses_is_refused() {
     let Some(root) = std::env::var_os("CHANCERY_FOREIGN_VECTORS") else {
-        eprintln!(
+        println!(
             "left out {}: CHANCERY_FOREIGN_VECTORS names no folder",
             cases().len()
         );
