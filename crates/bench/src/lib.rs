@@ -6,6 +6,7 @@
 //! Refuses to: judge. A figure is printed, never asserted.
 
 mod agh;
+mod deals;
 mod helper;
 mod host;
 mod http;
@@ -17,6 +18,7 @@ mod replay;
 mod report;
 mod store;
 mod traffic;
+mod vibe_replay;
 mod ws;
 
 use std::path::PathBuf;
@@ -45,6 +47,8 @@ pub enum Bench {
     StoreSustained,
     /// A log replayed with signatures on every core.
     Replay,
+    /// A log of unsigned deals replayed on one core.
+    VibeReplay,
     /// Durable answers over HTTP, many connections and one at a time.
     Http,
     /// Durable answers over WebSocket, many envelopes under way on few connections.
@@ -82,6 +86,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::StoreAppend => Ok(vec![store::append(dir, *duration)?]),
         Bench::StoreSustained => Ok(vec![store::sustained(dir, *duration)?]),
         Bench::Replay => Ok(vec![replay::run(lines.unwrap_or(50_000), *duration)?]),
+        Bench::VibeReplay => Ok(vec![vibe_replay::run(lines.unwrap_or(100_000), *duration)?]),
         Bench::Http => http::run(dir, lead, *duration),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
         Bench::Memory => memory::run(dir, lead, lines.unwrap_or(1_000_000)),
@@ -102,6 +107,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::StoreAppend,
         Bench::StoreSustained,
         Bench::Replay,
+        Bench::VibeReplay,
         Bench::Http,
         Bench::Ws,
         Bench::Memory,

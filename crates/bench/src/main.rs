@@ -36,12 +36,13 @@ fn main() -> Result<()> {
         ["store", "append"] => Bench::StoreAppend,
         ["store", "sustained"] => Bench::StoreSustained,
         ["replay"] => Bench::Replay,
+        ["replay", "vibe"] => Bench::VibeReplay,
         ["http"] => Bench::Http,
         ["ws"] => Bench::Ws,
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, http, ws, memory, quick"
+            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, replay vibe, http, ws, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

@@ -74,6 +74,11 @@ fn cost(key: &RowKey, value: Option<&Bytes>) -> usize {
     ENTRY_BYTES + key.as_bytes().len() + value.map_or(0, Bytes::len)
 }
 
+/// The table uses the lowest and the highest bits; these are neither.
+fn shard_of(hash: u64) -> usize {
+    (hash >> 32) as usize % SHARDS
+}
+
 impl Cache {
     /// An empty cache of about `limit_bytes`, at least [`LEAST_CACHE_BYTES`]. `is_whole` says that the index is empty
     /// as well.
@@ -110,18 +115,26 @@ impl Cache {
         }
     }
 
-    /// Puts committed changes in; they stay until `change` is written.
+    /// Puts committed changes in; they stay until `change` is written. Shard by shard: one lock each, and between two
+    /// locks the processor fetches the memory of many rows at once.
     pub fn apply<'r>(&self, rows: impl IntoIterator<Item = &'r RowChange>, change: u64) {
         let written = self.written();
-        for (key, value) in rows {
-            let hash = self.hasher.hash_one(key);
-            let mut shard = self
-                .shard(hash)
+        let of_shard = |row: &'r RowChange| {
+            let hash = self.hasher.hash_one(&row.0);
+            (shard_of(hash), hash, row)
+        };
+        let mut rows: Vec<_> = rows.into_iter().map(of_shard).collect();
+        // Stable: of two changes of one row the later stays the later.
+        rows.sort_by_key(|(shard, ..)| *shard);
+        for of_one in rows.chunk_by(|a, b| a.0 == b.0) {
+            let mut shard = self.shards[of_one[0].0]
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
             let before = shard.bytes;
-            let slot = shard.put(hash, key, value.clone(), change);
-            shard.make_room(self.shard_limit_bytes, written, Some(slot), HAND_STEPS);
+            for (_, hash, (key, value)) in of_one {
+                let slot = shard.put(*hash, key, value.clone(), change);
+                shard.make_room(self.shard_limit_bytes, written, Some(slot), HAND_STEPS);
+            }
             self.account(before, shard.bytes);
         }
     }
@@ -186,8 +199,7 @@ impl Cache {
     }
 
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
-        // The table uses the lowest and the highest bits; these are neither.
-        &self.shards[(hash >> 32) as usize % SHARDS]
+        &self.shards[shard_of(hash)]
     }
 
     fn account(&self, before: usize, after: usize) {

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::case::Case;
 use super::host::Host;
 use super::{File, expect};
 use crate::body::card::PeerCard;
@@ -12,6 +11,7 @@ use crate::settings::Settings;
 use crate::soft::Standing;
 use crate::subject;
 use crate::whois::Catalog;
+use chancery_core::conformance::Case;
 
 const NOW: i64 = 1_776_366_010;
 
@@ -31,7 +31,7 @@ pub(super) fn presence(case: &mut Case, file: &File) -> Result<(), String> {
 pub(super) fn question(case: &mut Case, file: &File) -> Result<(), String> {
     let card = file.peer_card.clone().ok_or("the file has no card")?;
     let card: PeerCard = serde_json::from_value(card).map_err(|error| error.to_string())?;
-    let query = case.optional_text("query")?;
+    let query = case.text_if_any("query")?;
     expect(
         "matches",
         card.matches(query.as_deref()),
@@ -114,5 +114,5 @@ pub(super) fn room(case: &mut Case, _: &File) -> Result<(), String> {
         return Err("a room has two peers".to_owned());
     };
     let found = direct_id(&workspace, &channel, one, other);
-    expect("direct_id", found, case.optional_text("direct_id")?)
+    expect("direct_id", found, case.text_if_any("direct_id")?)
 }

@@ -3,7 +3,6 @@
 //! Nothing is passed over: a file, a case or a member that no runner knows is a failure. Expectations come from the
 //! file alone; what another implementation answers (`go_reference`) is information.
 
-mod case;
 mod discovery;
 pub mod host;
 mod sequences;
@@ -11,8 +10,8 @@ mod verdicts;
 
 use std::collections::BTreeSet;
 
-use case::Case;
 pub use chancery_core::conformance::SuiteReport;
+use chancery_core::conformance::{Case, expect};
 
 /// What a file says besides its cases.
 struct File {
@@ -97,8 +96,8 @@ pub fn run(file: &str) -> SuiteReport {
 }
 
 fn open(mut file: Case) -> Result<(File, Vec<Case>), String> {
-    file.optional_text("about")?;
-    if let Some(revision) = file.optional_text("revision")? {
+    file.text_if_any("about")?;
+    if let Some(revision) = file.text_if_any("revision")? {
         expect("revision", revision.as_str(), "A")?;
     }
     let integer = |value: Option<serde_json::Value>| value.and_then(|value| value.as_i64());
@@ -113,12 +112,4 @@ fn open(mut file: Case) -> Result<(File, Vec<Case>), String> {
         return Err("the file has no cases".to_owned());
     }
     Ok((about, cases))
-}
-
-/// Compares what came out with what the file expects.
-fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(format!("{what} is {found:?}, expected {expected:?}"))
 }

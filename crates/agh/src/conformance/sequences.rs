@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::case::Case;
 use super::host::Host;
 use super::{File, expect};
 use crate::answer::{Outcome, Verdict};
 use crate::lifecycle::Move;
 use crate::settings::Settings;
+use chancery_core::conformance::Case;
 
 const CHANNEL: &str = "builders";
 const WORKSPACE: &str = "ws_alpha";
@@ -56,9 +56,9 @@ fn lifecycle(case: &mut Case, workspace: Option<&str>, base: &Value) -> Result<(
         .map_err(|reason| format!("step {index}: {reason}: {:?}", outcome.fault))?;
         let record = host.interaction(workspace, &channel, &name);
         let state = record.map(|record| record.interaction.state.as_str().to_owned());
-        expect("state", state, expected.optional_text("state")?)
+        expect("state", state, expected.text_if_any("state")?)
             .map_err(|reason| format!("step {index}: {reason}"))?;
-        if let Some(code) = expected.optional_text("reason_code")? {
+        if let Some(code) = expected.text_if_any("reason_code")? {
             expect("reason_code", reason(&outcome), Some(code.as_str()))?;
         }
         expected.finish()?;
@@ -126,7 +126,7 @@ pub(super) fn routing(case: &mut Case, file: &File) -> Result<(), String> {
         .filter_map(|bytes| serde_json::from_slice(bytes).ok())
         .collect();
     let mut expected = case.case("expect")?;
-    if let Some(code) = expected.optional_text("reject")? {
+    if let Some(code) = expected.text_if_any("reject")? {
         expect("verdict", outcome.verdict, Verdict::Reject)?;
         expect("reason_code", reason(&outcome), Some(code.as_str()))?;
     } else {

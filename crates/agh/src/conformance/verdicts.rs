@@ -4,7 +4,6 @@ use chancery_core::digest::{Sha256Digest, hex};
 use chancery_core::json::{ReadRules, Value, read};
 use chancery_core::keys::ed25519::SigningKey;
 
-use super::case::Case;
 use super::{File, expect};
 use crate::body::Capability;
 use crate::fault::Fault;
@@ -12,10 +11,11 @@ use crate::revision::{Mode, Revision};
 use crate::settings::{Settings, Trust};
 use crate::trust::{evaluate, sign, signed_bytes};
 use crate::validate::{members, validate};
+use chancery_core::conformance::Case;
 
 /// An envelope of revision A.
 pub(super) fn envelope(case: &mut Case, _: &File) -> Result<(), String> {
-    let text = match case.optional_text("raw")? {
+    let text = match case.text_if_any("raw")? {
         Some(raw) => raw.into_bytes(),
         None => case.take("envelope")?.to_string().into_bytes(),
     };
@@ -45,7 +45,7 @@ fn check_verdict(case: &mut Case, found: &Result<Revision, Fault>) -> Result<(),
     match found {
         Ok(revision) => {
             expect("verdict", "accept", verdict.as_str())?;
-            if let Some(letter) = expected.optional_text("revision")? {
+            if let Some(letter) = expected.text_if_any("revision")? {
                 expect("revision", revision.as_str(), letter.as_str())?;
             }
         }
@@ -86,17 +86,17 @@ pub(super) fn trust(case: &mut Case, _: &File) -> Result<(), String> {
     };
     expect("trust state", state, case.text("expect")?.as_str())?;
     let signed = signed_bytes(&value);
-    if let Some(canonical) = case.optional_text("canonical_utf8")? {
+    if let Some(canonical) = case.text_if_any("canonical_utf8")? {
         expect("signed bytes", signed.clone(), Some(canonical.into_bytes()))?;
     }
     let signed = signed.unwrap_or_default();
     if let Some(length) = case.optional("canonical_len") {
         expect("length", Some(signed.len() as u64), length.as_u64())?;
     }
-    if let Some(digest) = case.optional_text("canonical_sha256")? {
+    if let Some(digest) = case.text_if_any("canonical_sha256")? {
         expect("digest", Sha256Digest::of(&signed).hex(), digest)?;
     }
-    match case.optional_text("seed_hex")? {
+    match case.text_if_any("seed_hex")? {
         Some(seed) => check_signing(&value, &seed),
         None => Ok(()),
     }

@@ -51,6 +51,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "store append",
         "store sustained",
         "replay",
+        "replay of vibe",
         "http",
         "http idle",
         "ws",

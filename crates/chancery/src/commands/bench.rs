@@ -49,7 +49,7 @@ pub(crate) enum BenchCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Whose envelopes
-    #[arg(long, default_value = "value-context", value_parser = ["value-context", "agh"])]
+    #[arg(long, default_value = "value-context", value_parser = ["value-context", "vibe", "agh"])]
     protocol: String,
     /// For about how long
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
@@ -77,7 +77,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Measures.
 pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
     let (benches, args): (&[Bench], BenchArgs) = match command {
-        BenchCommand::Pipeline(args) if args.protocol == "agh" => (&[Bench::AghValidation], args),
         BenchCommand::Pipeline(args) => (&[Bench::Pipeline], args),
         BenchCommand::Http(args) => (&[Bench::Http], args),
         BenchCommand::Ws(args) => (&[Bench::Ws], args),
@@ -91,12 +90,7 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
             };
         }
     };
-    if args.protocol == "agh" && benches != [Bench::AghValidation] {
-        let failure = Failure::usage("of agh there is the pipeline alone");
-        return Err(failure
-            .next("chancery bench pipeline --protocol agh")
-            .into());
-    }
+    let benches = of_protocol(benches, &args.protocol)?;
     if cfg!(debug_assertions) {
         tell_debug_build();
     }
@@ -119,6 +113,20 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
         terminal.out.flush()?;
     }
     Ok(Exit::Done)
+}
+
+/// The same measurements for another protocol, where there are any.
+fn of_protocol(benches: &'static [Bench], protocol: &str) -> Result<&'static [Bench], Failure> {
+    match (protocol, benches) {
+        ("value-context", benches) => Ok(benches),
+        ("agh", [Bench::Pipeline]) => Ok(&[Bench::AghValidation]),
+        ("vibe", [Bench::Replay]) => Ok(&[Bench::VibeReplay]),
+        _ => Err(
+            Failure::usage(format!("there is no such benchmark of {protocol}")).next(
+                "chancery bench pipeline --protocol agh, chancery bench replay --protocol vibe",
+            ),
+        ),
+    }
 }
 
 fn tell_debug_build() {

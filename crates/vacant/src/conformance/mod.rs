@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 
 use case::Case;
 pub use chancery_core::conformance::SuiteReport;
+use chancery_core::conformance::expect;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::keys::ed25519::SigningKey;
 
@@ -148,12 +149,4 @@ fn read_server(file: &mut Case) -> Result<[u8; 32], String> {
 fn key_of(label: &str) -> SigningKey {
     let seed = Sha256Digest::of(format!("vacant-vector:{label}").as_bytes());
     SigningKey::from_seed(&seed.0)
-}
-
-/// Compares what came out with what the file expects.
-fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(format!("{what} is {found:?}, expected {expected:?}"))
 }

@@ -8,7 +8,6 @@ use chancery_core::json::{Object, Value};
 use chancery_core::protocol::Door;
 use chancery_core::time::Time;
 
-use super::case::Case;
 use super::host::Host;
 use super::requests::Scene;
 use super::{Run, expect};
@@ -20,6 +19,7 @@ use crate::protocol::Answer;
 use crate::rules::Duties;
 use crate::settings::Settings;
 use crate::sign::{envelope, seal};
+use chancery_core::conformance::Case;
 
 const PARENT: &str = "agent://orchestrator.prod/parent-001";
 const CHILD: &str = "agent://orchestrator.prod/child-007";

@@ -1,11 +1,11 @@
 //! Cases about identifiers, references and contexts.
 
-use super::case::{Case, into_texts};
 use super::{Run, expect};
 use crate::context::{self, Context, Dimension};
 use crate::message::{DEFAULT_MAX_BYTES, read_json};
 use crate::message_id::MessageId;
 use crate::personal_state::PersonalState;
+use chancery_core::conformance::{Case, into_texts};
 use chancery_core::json::Place;
 use std::collections::BTreeMap;
 

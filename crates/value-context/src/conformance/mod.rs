@@ -4,7 +4,6 @@
 //! from the file alone. [`Subject`] lets a test put a broken function in place of a true one and see the
 //! vectors notice.
 
-mod case;
 mod escalation;
 mod grammar;
 mod host;
@@ -19,9 +18,9 @@ use crate::creed::{CreedFault, CreedRef};
 use crate::message::{DEFAULT_MAX_BYTES, Kind, decode, read_json};
 use crate::signature::{SignatureText, SignedForms};
 use crate::verify::{Verified, verify_signature};
-use case::Case;
 use chancery_core::canonical::{Dialect, to_bytes};
 pub use chancery_core::conformance::SuiteReport;
+use chancery_core::conformance::{Case, expect};
 use chancery_core::ids;
 use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
@@ -226,12 +225,4 @@ fn cases_of(mut file: Case) -> Result<Vec<Case>, String> {
         return Err("the file has no cases".to_owned());
     }
     Ok(cases)
-}
-
-/// Compares what came out with what the file expects.
-fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(format!("{what} is {found:?}, expected {expected:?}"))
 }

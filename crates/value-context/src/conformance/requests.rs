@@ -8,7 +8,6 @@ use chancery_core::json::Object;
 use chancery_core::keys::ed25519::SigningKey;
 use chancery_core::time::{Time, parse_value_context};
 
-use super::case::Case;
 use super::host::{Host, Outcome};
 use super::{Run, expect};
 use crate::agent_id::AgentId;
@@ -17,6 +16,7 @@ use crate::message_id::MessageId;
 use crate::protocol::Answer;
 use crate::sign::{envelope, seal};
 use crate::world::World;
+use chancery_core::conformance::Case;
 
 /// The name of the suite. Its parts are the four types.
 pub(super) const SUITE: &str = "value-context/requests";

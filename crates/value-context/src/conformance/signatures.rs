@@ -1,11 +1,11 @@
 //! Cases about canonical bytes and the signatures over them.
 
-use super::case::Case;
 use super::{Run, expect};
 use crate::code::Code;
 use crate::message::{DEFAULT_MAX_BYTES, decode};
 use crate::signature::{Form, SignatureText, SignedForms};
 use chancery_core::canonical::Dialect;
+use chancery_core::conformance::Case;
 use chancery_core::digest::{Sha256Digest, hex};
 use chancery_core::json::Value;
 use chancery_core::keys::ed25519::SigningKey;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use chancery_core::json::Place;
 use chancery_core::time::parse_value_context;
 
-use super::case::Case;
 use super::{Run, expect};
 use crate::constraints::{Constraints, Held, Stamp, combine};
 use crate::message::{DEFAULT_MAX_BYTES, Kind, Payload, Version, read_json};
 use crate::message_id::MessageId;
 use crate::payload::{ConstraintPropagate, ConstraintType, Deployment, Scope};
+use chancery_core::conformance::Case;
 
 /// More messages than this are tried in some arrival orders alone.
 const ALL_ORDERS_UP_TO: usize = 6;

@@ -1,8 +1,8 @@
 //! Cases about attempts: when a message is tried again, when a connection is.
 
-use super::case::Case;
 use super::{Run, expect};
 use crate::attempts::{Answered, judge, pause_ms, reconnect_ms};
+use chancery_core::conformance::Case;
 
 const ID: &str = "019502a4-7e5c-7000-8000-000000000001";
 const OTHER_ID: &str = "019502a4-7e5c-7000-8000-000000000002";

@@ -1,6 +1,7 @@
 //! Members of a vector file, taken one by one so that none is overlooked.
 
 use chancery_core::canonical::{Dialect, to_bytes, write_string};
+pub(super) use chancery_core::conformance::expect;
 use chancery_core::json::Value;
 
 /// How a case went.
@@ -106,14 +107,6 @@ pub fn verbatim(value: &Value<'_>, out: &mut Vec<u8>) {
 /// The canonical text of a value, for comparing and for telling.
 pub(super) fn canonical(value: &Value<'_>) -> String {
     String::from_utf8_lossy(&to_bytes(value, Dialect::Vibe)).into_owned()
-}
-
-/// Compares what came out with what the file expects.
-pub(super) fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Outcome {
-    if found == expected {
-        return Ok(());
-    }
-    Err(format!("{what} is {found:?}, expected {expected:?}"))
 }
 
 /// Compares an object by the members that the file names, everything else by value.

@@ -1,4 +1,8 @@
-//! What a run of a vector file came to: the same for all protocols.
+//! What running vector files needs in every protocol: reading a case whole, and telling how it went.
+
+mod case;
+
+pub use case::{Case, into_texts};
 
 /// How the cases of one file went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,4 +29,19 @@ impl SuiteReport {
             Some((id.as_str(), reason.as_str()))
         })
     }
+}
+
+/// Compares what came out with what the file expects.
+///
+/// # Errors
+/// They differ.
+pub fn expect<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    found: T,
+    expected: T,
+) -> Result<(), String> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("{what} is {found:?}, expected {expected:?}"))
 }
