@@ -61,8 +61,7 @@ impl Host {
         seed.keep(config)?;
         let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
         let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
-        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
-        let carrier = Arc::new(carrier.map_err(|error| Failure::usage(error.to_string()))?);
+        let carrier = Arc::new(HttpCarrier::with_tls(addresses.clone(), &outgoing_tls));
         let office = Arc::new(start_node(
             config,
             &opened,
