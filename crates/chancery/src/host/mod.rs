@@ -154,6 +154,7 @@ fn start_node(
         clock: match config.clock {
             config::Clock::System => Clock::System,
             config::Clock::Fixed(now) => Clock::fixed(now),
+            config::Clock::Shifted { ahead, by } => Clock::Shifted { ahead, by },
         },
         entropy: match config.entropy {
             config::Entropy::System => Entropy::System,
