@@ -6,6 +6,7 @@
 //! Refuses to: judge. A figure is printed, never asserted.
 
 mod agh;
+mod emergency;
 mod helper;
 mod host;
 mod http;
@@ -49,6 +50,8 @@ pub enum Bench {
     Http,
     /// Durable answers over WebSocket, many envelopes under way on few connections.
     Ws,
+    /// How soon an emergency is acknowledged and its sender held, under full load.
+    Emergency,
     /// What a million duplicate records and a node on a million lines take.
     Memory,
     /// All of them as short as they can be: that they run, not how fast.
@@ -84,6 +87,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Replay => Ok(vec![replay::run(lines.unwrap_or(50_000), *duration)?]),
         Bench::Http => http::run(dir, lead, *duration),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
+        Bench::Emergency => emergency::run(dir, lead, *duration),
         Bench::Memory => memory::run(dir, lead, lines.unwrap_or(1_000_000)),
         Bench::Quick => quick(options),
     }
@@ -104,6 +108,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Replay,
         Bench::Http,
         Bench::Ws,
+        Bench::Emergency,
         Bench::Memory,
     ] {
         reports.extend(run(bench, &options)?);
@@ -116,6 +121,7 @@ pub fn helper(args: &[String]) -> anyhow::Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         ["load", requests] => http::help(requests.as_ref()),
+        ["emergency", probes] => emergency::help(probes.as_ref()),
         ["ws-load", requests] => ws::help(requests.as_ref()),
         ["records", count] => memory::help_records(count.parse()?),
         ["start", data] => memory::help_start(data.as_ref()),

@@ -38,10 +38,11 @@ fn main() -> Result<()> {
         ["replay"] => Bench::Replay,
         ["http"] => Bench::Http,
         ["ws"] => Bench::Ws,
+        ["emergency"] => Bench::Emergency,
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, http, ws, memory, quick"
+            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, http, ws, emergency, memory, quick"
         ),
     };
     for report in run(bench, &options)? {
