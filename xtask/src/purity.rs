@@ -176,6 +176,14 @@ mod tests {
         }
     }
 
+    // VX-GEN-3, VX-CRD-7, VX-SCH-3: what has no way to a socket or a disk fetches nothing.
+    #[test]
+    fn the_core_of_value_context_does_no_io() {
+        let tree = dependency_tree(&project::root(), "chancery-value-context").unwrap();
+        assert!(tree.contains("chancery-core"), "{tree}");
+        assert_eq!(on_the_way(FORBIDDEN, &tree).unwrap(), [""; 0]);
+    }
+
     #[test]
     fn harmless_packages_pass() {
         let tree = "0 chancery-core v0.1.0 (/somewhere)\n1 rand_core v0.10.1\n1 serde v1.0.0\n2 serde_core v1 (*)\n";

@@ -7,6 +7,7 @@
 
 mod agh;
 mod deals;
+mod emergency;
 mod helper;
 mod host;
 mod http;
@@ -53,6 +54,8 @@ pub enum Bench {
     Http,
     /// Durable answers over WebSocket, many envelopes under way on few connections.
     Ws,
+    /// How soon an emergency is acknowledged and its sender held, under full load.
+    Emergency,
     /// What a million duplicate records and a node on a million lines take.
     Memory,
     /// All of them as short as they can be: that they run, not how fast.
@@ -89,6 +92,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::VibeReplay => Ok(vec![vibe_replay::run(lines.unwrap_or(100_000), *duration)?]),
         Bench::Http => http::run(dir, lead, *duration),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
+        Bench::Emergency => emergency::run(dir, lead, *duration),
         Bench::Memory => memory::run(dir, lead, lines.unwrap_or(1_000_000)),
         Bench::Quick => quick(options),
     }
@@ -110,6 +114,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::VibeReplay,
         Bench::Http,
         Bench::Ws,
+        Bench::Emergency,
         Bench::Memory,
     ] {
         reports.extend(run(bench, &options)?);
@@ -122,6 +127,7 @@ pub fn helper(args: &[String]) -> anyhow::Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         ["load", requests] => http::help(requests.as_ref()),
+        ["emergency", probes] => emergency::help(probes.as_ref()),
         ["ws-load", requests] => ws::help(requests.as_ref()),
         ["records", count] => memory::help_records(count.parse()?),
         ["start", data] => memory::help_start(data.as_ref()),

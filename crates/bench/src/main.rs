@@ -39,10 +39,11 @@ fn main() -> Result<()> {
         ["replay", "vibe"] => Bench::VibeReplay,
         ["http"] => Bench::Http,
         ["ws"] => Bench::Ws,
+        ["emergency"] => Bench::Emergency,
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, replay vibe, http, ws, memory, quick"
+            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, replay vibe, http, ws, emergency, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

@@ -7,21 +7,31 @@ use anyhow::Result;
 use chancery_doors::http::{ServeOptions, Server, serve};
 use chancery_node::suite::Chancery;
 use chancery_node::{
-    Clock, Entropy, GateLimits, NoCarrier, Node, Office, Options, SideLogs, SoftLimits, Vault,
+    Carrier, Clock, Entropy, GateLimits, NoCarrier, Node, Office, Options, SideLogs, SoftLimits,
+    Vault,
 };
 use chancery_store::Embedded;
 
 /// Starts a node over a recovered store, with the limits the program has by default.
 pub(crate) fn start_node(store: Arc<Embedded>) -> Result<Office> {
+    start_node_with(store, Arc::new(Vault::new()), Arc::new(NoCarrier))
+}
+
+/// The same, with keys of hosted agents and a way to others.
+pub(crate) fn start_node_with(
+    store: Arc<Embedded>,
+    vault: Arc<Vault>,
+    carrier: Arc<dyn Carrier>,
+) -> Result<Office> {
     Ok(Node::start(Options {
         suite: Arc::new(Chancery::default()),
         store,
-        vault: Arc::new(Vault::new()),
+        vault,
         clock: Clock::System,
         entropy: Entropy::System,
         gate_limits: GateLimits::default(),
         soft_limits: SoftLimits::default(),
-        carrier: Arc::new(NoCarrier),
+        carrier,
         side_logs: SideLogs::default(),
         hands: chancery_node::Hands::Own,
     })?)

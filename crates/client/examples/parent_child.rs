@@ -18,9 +18,7 @@ async fn parent() -> Result<(), Error> {
         let incoming = agent.next().await?;
         if let Payload::Escalation(asked) = &incoming.payload {
             say(&format!("{}: {}", asked.severity.as_str(), asked.reason));
-            agent
-                .answer(&incoming, Verdict::Resolve(vec![]), None)
-                .await?;
+            agent.answer(&incoming, Verdict::Resolve(vec![])).await?;
             agent.acknowledge(&incoming).await?;
             break;
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use chancery_core::admin::RunState;
 use chancery_core::line::Seq;
 use chancery_value_context::message_id::MessageId;
-use chancery_value_context::payload::{Escalation, Mode, Payload, RESUME, Severity};
+use chancery_value_context::payload::{Mode, Payload, RESUME, Severity};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -194,19 +194,23 @@ impl Agent {
         constraints: impl IntoIterator<Item = &(String, Value)>,
         mode: Mode,
     ) -> Result<MessageId, Error> {
-        let constraints: Vec<Value> = constraints
-            .into_iter()
-            .map(|(kind, value)| {
-                let source = &self.constitution;
-                json!({ "type": kind, "value": value, "source_constitution_ref": source })
-            })
-            .collect();
+        let constraints = self.entries(constraints);
         let mode = match mode {
             Mode::Merge => "merge",
             Mode::Override => "override",
         };
         let payload = json!({ "constraints": constraints, "propagation_mode": mode });
         self.send(child, "constraint_propagate", payload).await
+    }
+
+    /// Constraints as a payload carries them.
+    fn entries<'a>(
+        &self,
+        constraints: impl IntoIterator<Item = &'a (String, Value)>,
+    ) -> Vec<Value> {
+        let source = &self.constitution;
+        let entry = |(kind, value): &(String, Value)| json!({ "type": kind, "value": value, "source_constitution_ref": source });
+        constraints.into_iter().map(entry).collect()
     }
 
     /// Asks the parent for help. The agent is paused or suspended when this returns, as the severity has it (VX-RUN-2);
@@ -256,66 +260,25 @@ impl Agent {
         self.way.acknowledge(&self.id, incoming.seq).await
     }
 
-    /// Says what becomes of a child's escalation (VX-RUN-7). Escalating it needs to know the own parent.
-    pub async fn answer(
-        &self,
-        incoming: &Incoming,
-        verdict: Verdict,
-        parent: Option<&str>,
-    ) -> Result<MessageId, Error> {
-        let Payload::Escalation(escalation) = &incoming.payload else {
+    /// Says what becomes of a child's escalation (VX-RUN-7). Only a critical one waits to be held or passed on.
+    pub async fn answer(&self, incoming: &Incoming, verdict: Verdict) -> Result<MessageId, Error> {
+        if !matches!(incoming.payload, Payload::Escalation(_)) {
             return Err(Error::Given("only an escalation is answered".to_owned()));
-        };
-        let id = incoming.message_id;
-        match verdict {
-            Verdict::Resolve(constraints) => {
-                let value = json!({ "resume": true, "escalation_id": id.to_string() });
-                let goes_on = (RESUME.to_owned(), value);
-                let entries = constraints.iter().chain([&goes_on]);
-                self.constrain(&incoming.sender, entries, Mode::Merge).await
-            }
-            Verdict::Hold => {
-                let state = match escalation.severity {
-                    Severity::Emergency => RunState::Suspended,
-                    _ => RunState::Paused,
-                };
-                let reason = format!("ACK:{id};state={}", state.as_str());
-                let payload = self.passing_on(escalation, reason, false).await?;
-                self.send(&incoming.sender, "escalation", payload).await
-            }
-            Verdict::Escalate => {
-                let parent = parent.ok_or_else(|| Error::Given("there is no parent".to_owned()))?;
-                let reason = format!("FWD:{id} {}: {}", incoming.sender, escalation.reason);
-                let reason = match escalation.reason.starts_with("FWD:") {
-                    true => escalation.reason.to_string(),
-                    false => reason.chars().take(4_096).collect(),
-                };
-                let payload = self.passing_on(escalation, reason, true).await?;
-                self.send(parent, "escalation", payload).await
-            }
         }
-    }
-
-    async fn passing_on(
-        &self,
-        escalation: &Escalation,
-        reason: String,
-        requires_ack: bool,
-    ) -> Result<Value, Error> {
-        let context = match requires_ack {
-            true => Some(escalation.context.to_string()),
-            false => self.state().await?.context,
+        let (word, constraints) = match verdict {
+            Verdict::Resolve(constraints) => ("resolve", constraints),
+            Verdict::Hold => ("hold", Vec::new()),
+            Verdict::Escalate => ("escalate", Vec::new()),
         };
-        let mut payload = json!({
-            "severity": escalation.severity.as_str(),
-            "reason": reason,
-            "context": context.as_deref().unwrap_or(NO_CONTEXT),
-            "requires_ack": requires_ack,
+        let mut body = json!({
+            "sender": self.id,
+            "verdict": word,
+            "escalation_id": incoming.message_id.to_string(),
         });
-        if let (true, Some(action)) = (requires_ack, &escalation.blocked_action) {
-            payload["blocked_action"] = action.to_string().into();
+        if !constraints.is_empty() {
+            body["constraints"] = self.entries(&constraints).into();
         }
-        Ok(payload)
+        self.hand_over(&body).await
     }
 
     async fn send(&self, to: &str, kind: &str, payload: Value) -> Result<MessageId, Error> {
@@ -325,7 +288,11 @@ impl Agent {
             "type": kind,
             "payload": payload,
         });
-        let id = self.way.send(&body, &once()).await?;
+        self.hand_over(&body).await
+    }
+
+    async fn hand_over(&self, body: &Value) -> Result<MessageId, Error> {
+        let id = self.way.send(body, &once()).await?;
         MessageId::parse(&id).ok_or_else(|| Error::Answer("its identifier".to_owned()))
     }
 }

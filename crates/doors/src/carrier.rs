@@ -4,34 +4,21 @@
 //! followed; nothing goes to another machine without TLS. Addresses come from configuration or from the agent's own name.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::delivery::{Delivery, Whisper};
 use chancery_core::line::ProtocolName;
 use chancery_node::{Attempt, Carried, Carrier, Leave};
-use chancery_value_context::answer::MEDIA_TYPE;
-use http_body::{Frame, SizeHint};
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode, Url};
+use chancery_value_context::attempts::{Answered, RETRY_AFTER_AT_MOST_MS, judge};
 use serde::Deserialize;
+use url::Url;
 
+use crate::outgoing_http::Connections;
 use crate::outgoing_tls::OutgoingTls;
 use crate::routes::Routes;
 use crate::ws::Switchboard;
-
-/// The most of an answer that is read.
-const ANSWER_BYTES: usize = 64 << 10;
-/// How long connecting may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest pause another node can ask for (VX-RTY-5).
-const RETRY_AFTER_AT_MOST: Duration = Duration::from_secs(30);
-/// Idle connections kept to one host.
-const IDLE_PER_HOST: usize = 16;
 
 /// Why there is no carrier.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +27,7 @@ pub struct CarrierError(String);
 
 /// Carries over an open WebSocket connection where there is one, else over HTTP (VX-WS-10, VX-WS-11).
 pub struct HttpCarrier {
-    client: Client,
+    connections: Arc<Connections>,
     routes: Arc<Routes>,
     switchboard: Arc<Switchboard>,
 }
@@ -49,29 +36,16 @@ impl HttpCarrier {
     /// A carrier that knows these addresses, by agent, and trusts what the system trusts.
     pub fn new(addresses: BTreeMap<String, String>) -> Result<Self, CarrierError> {
         let tls = OutgoingTls::new(None).map_err(|error| CarrierError(error.to_string()))?;
-        Self::with_tls(addresses, &tls)
+        Ok(Self::with_tls(addresses, &tls))
     }
 
     /// The same with other trust.
-    pub fn with_tls(
-        addresses: BTreeMap<String, String>,
-        tls: &OutgoingTls,
-    ) -> Result<Self, CarrierError> {
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls.config())
-            .redirect(Policy::none())
-            .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_PER_HOST)
-            .tcp_nodelay(true)
-            .user_agent(concat!("chancery/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| CarrierError(error.to_string()))?;
-        Ok(Self {
-            client,
+    pub fn with_tls(addresses: BTreeMap<String, String>, tls: &OutgoingTls) -> Self {
+        Self {
+            connections: Arc::new(Connections::new(tls.clone())),
             routes: Arc::new(Routes::new(addresses)),
             switchboard: Arc::default(),
-        })
+        }
     }
 
     /// Goes by these addresses from here on.
@@ -110,8 +84,8 @@ impl Carrier for HttpCarrier {
                 line.carry(envelope, id, leave).await
             });
         }
-        let client = self.client.clone();
-        Box::pin(async move { post(&client, address, envelope, &id, leave).await })
+        let connections = Arc::clone(&self.connections);
+        Box::pin(async move { post(&connections, &address, envelope, &id, &leave).await })
     }
 
     fn place(&self, delivery: &Delivery) -> Option<String> {
@@ -136,53 +110,29 @@ fn without_broker(delivery: &Delivery) -> Attempt {
     Box::pin(std::future::ready(carried))
 }
 
-/// A body that is handed out while its sender may send.
-struct GuardedBody {
-    bytes: Bytes,
-    leave: Leave,
-}
-
-impl http_body::Body for GuardedBody {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if self.bytes.is_empty() {
-            return Poll::Ready(None);
-        }
-        if !self.leave.is_given() {
-            let withdrawn = std::io::Error::other("the sender is suspended");
-            return Poll::Ready(Some(Err(withdrawn)));
-        }
-        let bytes = std::mem::take(&mut self.bytes);
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.len() as u64)
-    }
-}
-
-async fn post(client: &Client, address: Url, envelope: Bytes, id: &str, leave: Leave) -> Carried {
-    let body = GuardedBody {
-        bytes: envelope,
-        leave,
+async fn post(
+    connections: &Connections,
+    address: &Url,
+    envelope: Bytes,
+    id: &str,
+    leave: &Leave,
+) -> Carried {
+    let Ok(answer) = connections.post(address, envelope, leave).await else {
+        return Carried::Failed { at_least: None };
     };
-    let request = client
-        .post(address)
-        .header(CONTENT_TYPE, MEDIA_TYPE)
-        .body(reqwest::Body::wrap(body));
-    match request.send().await {
-        Ok(response) => read(response, id).await,
-        Err(_) => Carried::Failed { at_least: None },
+    match judge(answer.status, &answer.body, id) {
+        Answered::Delivered => Carried::Delivered,
+        Answered::Final => Carried::Refused,
+        Answered::Again => Carried::Failed {
+            at_least: answer.retry_after_s.map(asked_pause),
+        },
     }
+}
+
+/// The pause that another node asks for, as far as it is listened to (VX-RTY-5).
+fn asked_pause(seconds: u64) -> Duration {
+    let longest = Duration::from_millis(u64::from(RETRY_AFTER_AT_MOST_MS));
+    Duration::from_secs(seconds).min(longest)
 }
 
 #[derive(Deserialize)]
@@ -194,74 +144,4 @@ fn message_id(envelope: &[u8]) -> Option<String> {
     serde_json::from_slice::<Identified>(envelope)
         .ok()
         .map(|envelope| envelope.message_id)
-}
-
-#[derive(Deserialize)]
-struct Answered {
-    status: String,
-    message_id: Option<String>,
-    error: Option<AnsweredError>,
-}
-
-#[derive(Deserialize)]
-struct AnsweredError {
-    #[serde(rename = "code")]
-    _code: String,
-    retryable: bool,
-}
-
-async fn read(response: Response, id: &str) -> Carried {
-    let status = response.status();
-    let at_least = retry_after(&response);
-    let answered = body(response)
-        .await
-        .and_then(|body| serde_json::from_slice::<Answered>(&body).ok());
-    judge(status, answered.as_ref(), id, at_least)
-}
-
-/// What an answer means for the message `id` (VX-RTY-3, VX-RTY-4).
-fn judge(
-    status: StatusCode,
-    answered: Option<&Answered>,
-    id: &str,
-    at_least: Option<Duration>,
-) -> Carried {
-    let Some(answered) = answered else {
-        return Carried::Failed { at_least };
-    };
-    let has_it = matches!(answered.status.as_str(), "accepted" | "duplicate");
-    if status == StatusCode::OK && has_it && answered.message_id.as_deref() == Some(id) {
-        return Carried::Delivered;
-    }
-    let is_error = status.is_client_error() || status.is_server_error();
-    let is_final = answered
-        .error
-        .as_ref()
-        .is_some_and(|error| !error.retryable);
-    if is_error && answered.status == "rejected" && is_final {
-        return Carried::Refused;
-    }
-    Carried::Failed { at_least }
-}
-
-fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds: u64 = response
-        .headers()
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .parse()
-        .ok()?;
-    Some(Duration::from_secs(seconds).min(RETRY_AFTER_AT_MOST))
-}
-
-async fn body(mut response: Response) -> Option<Vec<u8>> {
-    let mut whole = Vec::new();
-    while let Some(part) = response.chunk().await.ok()? {
-        if whole.len() + part.len() > ANSWER_BYTES {
-            return None;
-        }
-        whole.extend_from_slice(&part);
-    }
-    Some(whole)
 }

@@ -7,7 +7,9 @@
 //! anything to another machine without TLS, and decide anything: rules are the node's business.
 
 mod carrier;
+mod guarded;
 pub mod http;
+mod outgoing_http;
 mod outgoing_tls;
 mod routes;
 pub mod ws;

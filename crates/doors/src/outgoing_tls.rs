@@ -7,13 +7,15 @@ use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls_platform_verifier::Verifier;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use url::Url;
 
 use crate::http::TlsError;
 
 /// What connections to other nodes are secured with.
+#[derive(Clone)]
 pub struct OutgoingTls {
     config: Arc<ClientConfig>,
 }
@@ -34,21 +36,31 @@ impl OutgoingTls {
         })
     }
 
-    /// The same for a client that brings its own connections.
-    pub(crate) fn config(&self) -> ClientConfig {
-        (*self.config).clone()
-    }
-
-    pub(crate) async fn connect(
-        &self,
-        host: &str,
-        stream: TcpStream,
-    ) -> io::Result<TlsStream<TcpStream>> {
+    /// Connects to the host of an address, with TLS where its scheme says so.
+    pub(crate) async fn reach(&self, url: &Url) -> io::Result<AnyStream> {
+        let host = url.host_str();
+        let host = host.ok_or_else(|| io::Error::other("an address without a host"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let is_tls = matches!(url.scheme(), "https" | "wss");
+        let port = url.port().unwrap_or(if is_tls { 443 } else { 80 });
+        let stream = TcpStream::connect((host, port)).await?;
+        stream.set_nodelay(true)?;
+        if !is_tls {
+            return Ok(Box::new(stream));
+        }
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let connector = TlsConnector::from(Arc::clone(&self.config));
-        connector.connect(name, stream).await
+        Ok(Box::new(connector.connect(name, stream).await?))
     }
 }
+
+/// A stream of bytes, secured or not.
+pub(crate) type AnyStream = Box<dyn Stream>;
+
+/// What a stream of bytes has to be.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 fn roots(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let roots: Vec<_> = CertificateDer::pem_slice_iter(pem)

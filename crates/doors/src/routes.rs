@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{PoisonError, RwLock};
 
 use chancery_value_context::agent_id::AgentUri;
-use reqwest::Url;
+use url::Url;
 
 /// The addresses of remote agents.
 pub(crate) struct Routes(RwLock<BTreeMap<String, String>>);

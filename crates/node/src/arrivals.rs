@@ -14,6 +14,7 @@ use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::agent_id::AgentId;
 use chancery_value_context::message::{Kind, Message, Recipient};
 use chancery_value_context::message_id::MessageId;
+use chancery_value_context::rules::own_context_key;
 use chancery_value_context::{Answer, ValueContext, sign, signature_help};
 use serde_json::json;
 
@@ -101,6 +102,7 @@ impl Office {
         let permit = self.gate().permit();
         let received = self.gate().clock().now();
         self.check_start(&message, received)?;
+        let is_off = message.identifier_is_off();
         let id = message.message_id.to_string();
         let protocol = self.gate().suite().value_context();
         let authentic = protocol.authenticate(
@@ -111,6 +113,10 @@ impl Office {
             &self.gate().settings().value_context,
             received,
         )?;
+        if is_off {
+            metrics::counter!("chancery_warnings_total", "warning" => "identifier_time")
+                .increment(1);
+        }
         let input = Input::Envelope(authentic);
         let permit = match permit {
             Ok(permit) => permit,
@@ -153,8 +159,9 @@ impl Office {
             .row(&agent_key(ProtocolName::ValueContext, from))
             .ok()
             .flatten();
+        let shared: Option<String> = self.row(&own_context_key(from)).ok().flatten();
         let Some((context, constitution)) =
-            record.and_then(|record| Some((record.context?, record.constitution_ref?)))
+            record.and_then(|record| Some((shared.or(record.context)?, record.constitution_ref?)))
         else {
             return Ok(None);
         };
@@ -165,7 +172,8 @@ impl Office {
             "payload": {"context": context, "constitution_ref": constitution},
         })
         .to_string();
-        let sent = self.send_value_context(share.as_bytes(), None).await;
+        let sent = self.send(share.as_bytes(), None, true).await;
+        self.note(ProtocolName::ValueContext, &sent);
         sent.map(Some)
     }
 

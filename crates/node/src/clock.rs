@@ -1,7 +1,7 @@
 //! Where time and entropy come from: the only place in the spine that reads a clock or a random source.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chancery_core::decision::Nonce;
 use chancery_core::digest::Sha256Digest;
@@ -13,6 +13,13 @@ use chancery_core::time::Time;
 pub enum Clock {
     /// The machine's clock.
     System,
+    /// The machine's clock, wrong by so much: for tests of nodes whose clocks disagree.
+    Shifted {
+        /// Whether it is ahead; else it is behind.
+        ahead: bool,
+        /// By how much.
+        by: Duration,
+    },
     /// A clock that stands still until it is set (CH-CFG-7).
     Fixed(Arc<Mutex<Time>>),
     /// A clock that goes as the runtime's own time does: where that is simulated, so is this (VX-GEN-2).
@@ -41,14 +48,12 @@ impl Clock {
     /// The time, cut to microseconds (CH-JRN-14).
     pub fn now(&self) -> Time {
         match self {
-            Self::System => {
-                let since = SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or_default();
-                i64::try_from(since.as_micros())
-                    .ok()
-                    .and_then(Time::from_unix_micros)
-                    .unwrap_or(Time::MAX)
+            Self::System => machine_time(),
+            Self::Shifted { ahead: true, by } => {
+                machine_time().saturating_add(*by).truncate_to_micros()
+            }
+            Self::Shifted { ahead: false, by } => {
+                machine_time().saturating_sub(*by).truncate_to_micros()
             }
             Self::Fixed(now) => now
                 .lock()
@@ -63,7 +68,7 @@ impl Clock {
     /// Sets a fixed clock, forwards or back; false for a clock that goes by itself.
     pub fn set(&self, to: Time) -> bool {
         match self {
-            Self::System | Self::Runtime { .. } => false,
+            Self::System | Self::Shifted { .. } | Self::Runtime { .. } => false,
             Self::Fixed(now) => {
                 *now.lock().unwrap_or_else(PoisonError::into_inner) = to;
                 true
@@ -75,6 +80,16 @@ impl Clock {
     pub fn is_fixed(&self) -> bool {
         matches!(self, Self::Fixed(_))
     }
+}
+
+fn machine_time() -> Time {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_micros())
+        .ok()
+        .and_then(Time::from_unix_micros)
+        .unwrap_or(Time::MAX)
 }
 
 /// Where nonces come from.
@@ -105,8 +120,9 @@ impl Nonces {
     }
 
     /// The nonce of a decision whose first line would be `seq`. With a seed it follows from that number, so that a
-    /// restarted node never gives one again that is on record.
-    pub(crate) fn next(&mut self, seq: Seq) -> Nonce {
+    /// restarted node never gives one again that is on record. Otherwise a decision that is made again, because a row
+    /// was missing, has the nonce it had before: it makes the same identifiers, and finds what was fetched for them.
+    pub(crate) fn of(&mut self, before: &mut Option<Nonce>, seq: Seq) -> Nonce {
         match self.entropy {
             Entropy::Seed(seed) => {
                 let mut material = [0; 16];
@@ -116,12 +132,12 @@ impl Nonces {
                 nonce.copy_from_slice(&Sha256Digest::of(&material).0[..16]);
                 nonce
             }
-            Entropy::System => {
+            Entropy::System => *before.get_or_insert_with(|| {
                 if self.pool.is_empty() {
                     self.refill();
                 }
                 self.pool.pop().expect("the pool was just filled")
-            }
+            }),
         }
     }
 

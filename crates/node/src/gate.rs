@@ -230,6 +230,7 @@ impl<S: Suite> Gate<S> {
             timer,
             fetched: Vec::new(),
             parked_in_vain: 0,
+            nonce: None,
             permit,
         };
         if self.shared.lanes.push(entry, urgent).is_err() {

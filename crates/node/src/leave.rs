@@ -110,6 +110,20 @@ impl Leave {
         Self { of: None }
     }
 
+    /// A leave, and what withdraws it: for tests of what writes.
+    pub fn with_button() -> (Self, impl Fn()) {
+        let suspended = Arc::new(Suspended {
+            now: RwLock::default(),
+            changed: watch::Sender::new(()),
+        });
+        let leave = Self::new(&suspended, "it", false);
+        let button = move || {
+            suspended.write().insert("it".to_owned());
+            suspended.changed.send_replace(());
+        };
+        (leave, button)
+    }
+
     /// Does something, unless the sender is suspended; it will not be while this runs, so it must not wait.
     pub fn while_given<T>(&self, write: impl FnOnce() -> T) -> Option<T> {
         let Some((suspended, from)) = &self.of else {

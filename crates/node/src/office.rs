@@ -50,16 +50,23 @@ impl Office {
         body: &[u8],
         idempotency: Option<String>,
     ) -> Result<Sent, Refusal> {
-        let result = self.send(body, idempotency).await;
+        let result = self.send(body, idempotency, false).await;
         self.note(ProtocolName::ValueContext, &result);
         result
     }
 
-    async fn send(&self, body: &[u8], idempotency: Option<String>) -> Result<Sent, Refusal> {
+    /// The same; a greeting is the first share on a connection, and lets nobody go on (VX-RUN-6).
+    pub(crate) async fn send(
+        &self,
+        body: &[u8],
+        idempotency: Option<String>,
+        greeting: bool,
+    ) -> Result<Sent, Refusal> {
         let settings = self.gate().settings();
         let permit = self.gate().permit();
         let settings = &settings.value_context;
-        let outgoing = self.asked_to_send(body, settings)?;
+        let mut outgoing = self.asked_to_send(body, settings)?;
+        outgoing.greeting = greeting;
         let sender = outgoing.sender.as_str().to_owned();
         let input = Input::Outgoing {
             agent: sender,

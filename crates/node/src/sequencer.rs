@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use chancery_core::admin;
-use chancery_core::decision::{Aside, Before, Unit};
+use chancery_core::decision::{Aside, Before, Nonce, Unit};
 use chancery_core::delivery::Delivery;
 use chancery_core::keys::Keyring;
 use chancery_core::line::{Draft, ProtocolName, Seq};
@@ -43,6 +43,8 @@ pub(crate) struct Entry<S: Suite> {
     /// The rows it was parked for.
     pub(crate) fetched: Vec<RowKey>,
     pub(crate) parked_in_vain: u32,
+    /// The nonce of the decision that parked it.
+    pub(crate) nonce: Option<Nonce>,
     /// Its place among the requests under way; free again when the answer has left.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
@@ -137,7 +139,7 @@ impl<S: Suite> Sequencer<S> {
         batch
     }
 
-    fn decide(&mut self, entry: Entry<S>, batch: &mut DecidedBatch<S>) {
+    fn decide(&mut self, mut entry: Entry<S>, batch: &mut DecidedBatch<S>) {
         let now = self.decision_time(entry.received);
         self.soft.begin(now);
         let before = Before {
@@ -146,7 +148,7 @@ impl<S: Suite> Sequencer<S> {
             rows: &self.overlay,
             windows: &self.overlay,
             guards: &mut self.soft,
-            nonce: self.nonces.next(self.next_seq),
+            nonce: self.nonces.of(&mut entry.nonce, self.next_seq),
             keeps_agenda: true,
         };
         let by_position = self.time.unwrap_or(Time::UNIX_EPOCH);

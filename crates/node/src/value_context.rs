@@ -42,7 +42,11 @@ impl Office {
         let record: Option<AgentRecord> = self
             .row(&agent_key(ProtocolName::ValueContext, sender))
             .map_err(|_| internal())?;
-        let record = record.ok_or_else(|| nothing_to_judge("sender"))?;
+        let mut record = record.ok_or_else(|| nothing_to_judge("sender"))?;
+        let shared: Option<String> = self
+            .row(&rules::own_context_key(sender))
+            .map_err(|_| internal())?;
+        record.context = shared.or(record.context);
         let pending = self
             .pending(sender, &record, &judgement.about)
             .map_err(|_| internal())?

@@ -46,15 +46,23 @@ pub fn judge(status: u16, body: &[u8], id: &str) -> Answered {
     let Ok(body) = serde_json::from_slice::<Body>(body) else {
         return Answered::Again;
     };
-    let has_it = matches!(body.status.as_str(), "accepted" | "duplicate");
-    if status == 200 && has_it && body.message_id.as_deref() == Some(id) {
-        return Answered::Delivered;
+    let retryable = body.error.map(|error| error.retryable);
+    match meaning(&body.status, retryable) {
+        Answered::Delivered if status == 200 && body.message_id.as_deref() == Some(id) => {
+            Answered::Delivered
+        }
+        Answered::Final if (400..600).contains(&status) => Answered::Final,
+        _ => Answered::Again,
     }
-    let is_final = body.error.is_some_and(|error| !error.retryable);
-    if (400..600).contains(&status) && body.status == "rejected" && is_final {
-        return Answered::Final;
+}
+
+/// What the words of an answer mean for the message they are about, on any transport.
+pub fn meaning(status: &str, retryable: Option<bool>) -> Answered {
+    match (status, retryable) {
+        ("accepted" | "duplicate", _) => Answered::Delivered,
+        ("rejected", Some(false)) => Answered::Final,
+        _ => Answered::Again,
     }
-    Answered::Again
 }
 
 /// The pause before the next attempt after `made` attempts; none after the last. A recipient may lengthen it, within

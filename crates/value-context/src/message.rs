@@ -187,6 +187,14 @@ pub struct Message {
 }
 
 impl Message {
+    /// Whether identifier and timestamp are more than a day apart: a warning, never a reason to refuse (VX-ID-4).
+    pub fn identifier_is_off(&self) -> bool {
+        const DAY_MS: u64 = 86_400_000;
+        let stamped = self.timestamp.instant.unix_millis();
+        let made = self.message_id.unix_millis();
+        made.is_some_and(|made| made.abs_diff(stamped) > DAY_MS)
+    }
+
     /// Which of the four it is.
     pub const fn kind(&self) -> Kind {
         self.payload.kind()

@@ -30,6 +30,15 @@ impl MessageId {
         Self(uuid)
     }
 
+    /// The time it was made at, in Unix milliseconds; none for another version than 7.
+    pub fn unix_millis(self) -> Option<i64> {
+        if self.0.get_version_num() != 7 {
+            return None;
+        }
+        let [a, b, c, d, e, f, ..] = *self.0.as_bytes();
+        Some(i64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
     /// The identifier as 16 bytes.
     pub const fn uuid(self) -> Uuid {
         self.0

@@ -33,7 +33,7 @@ pub(crate) use load::help;
 const PATH: &str = "/.well-known/vcp/messages";
 /// Tells the bare server which signature to check; the node does not look at it.
 const CHECK_HEADER: &str = "x-check";
-const CONNECTIONS: usize = 256;
+pub(crate) const CONNECTIONS: usize = 256;
 /// Turns of each side.
 const SLICES: u32 = 10;
 /// More requests than one side answers in a second.
@@ -215,16 +215,25 @@ pub(crate) fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-fn requests_of(envelopes: &[Envelope]) -> Vec<u8> {
+pub(crate) fn requests_of(envelopes: &[Envelope]) -> Vec<u8> {
     let mut file = Vec::new();
     for (number, envelope) in envelopes.iter().enumerate() {
-        let head = format!(
-            "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n{CHECK_HEADER}: {number}\r\n\r\n",
-            envelope.bytes.len()
-        );
-        let request = [head.as_bytes(), &envelope.bytes].concat();
+        let request = request(&envelope.bytes, &format!("{CHECK_HEADER}: {number}\r\n"));
         write_request(&mut file, &request, &accepted(envelope.message_id));
     }
     file
+}
+
+/// A request that posts an envelope.
+pub(crate) fn post(envelope: &[u8]) -> Vec<u8> {
+    request(envelope, "")
+}
+
+fn request(envelope: &[u8], more: &str) -> Vec<u8> {
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n{more}\r\n",
+        envelope.len()
+    );
+    [head.as_bytes(), envelope].concat()
 }

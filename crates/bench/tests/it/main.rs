@@ -55,6 +55,8 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "http",
         "http idle",
         "ws",
+        "emergency acknowledged",
+        "emergency held",
         "memory records",
         "memory node",
     ];

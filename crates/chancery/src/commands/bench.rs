@@ -24,6 +24,11 @@ pub(crate) enum BenchCommand {
     /// Durable answers over WebSocket, against a bare server that does the same work
     #[command(after_help = "Example:\n  chancery bench ws --seconds 10 --dir /var/tmp --json")]
     Ws(BenchArgs),
+    /// How soon an emergency is acknowledged and its sender held, under full load
+    #[command(
+        after_help = "Example:\n  chancery bench emergency --seconds 10 --dir /var/tmp --json"
+    )]
+    Emergency(BenchArgs),
     /// Lines made durable, at once and for long, against a bare append
     #[command(after_help = "Example:\n  chancery bench store --store embedded --dir /var/tmp")]
     Store(BenchArgs),
@@ -80,6 +85,7 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
         BenchCommand::Pipeline(args) => (&[Bench::Pipeline], args),
         BenchCommand::Http(args) => (&[Bench::Http], args),
         BenchCommand::Ws(args) => (&[Bench::Ws], args),
+        BenchCommand::Emergency(args) => (&[Bench::Emergency], args),
         BenchCommand::Store(args) => (&[Bench::StoreAppend, Bench::StoreSustained], args),
         BenchCommand::Replay(args) => (&[Bench::Replay], args),
         BenchCommand::Memory(args) => (&[Bench::Memory], args),

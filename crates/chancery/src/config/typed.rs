@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use chancery_agh::settings::{Settings as AghSettings, Trust};
 use chancery_core::time::{Time, parse_value_context};
@@ -31,6 +32,13 @@ pub enum Clock {
     System,
     /// One that stands still (CH-CFG-7).
     Fixed(Time),
+    /// The machine's, wrong by so much.
+    Shifted {
+        /// Whether it is ahead; else it is behind.
+        ahead: bool,
+        /// By how much.
+        by: Duration,
+    },
 }
 
 /// Where identifiers come from.
@@ -453,10 +461,31 @@ fn clock(setting: &Setting) -> Result<Clock, Failure> {
     if text == "system" {
         return Ok(Clock::System);
     }
-    text.strip_prefix("fixed:")
-        .and_then(|time| parse_value_context(time).ok())
-        .map(Clock::Fixed)
-        .ok_or_else(|| wrong(setting, "\"system\" or \"fixed:2026-02-15T10:33:30Z\""))
+    let read = match text.split_once(':') {
+        Some(("fixed", time)) => parse_value_context(time).ok().map(Clock::Fixed),
+        Some(("offset", offset)) => shifted(offset),
+        _ => None,
+    };
+    let known = "\"system\", \"fixed:2026-02-15T10:33:30Z\" or \"offset:+20s\"";
+    read.ok_or_else(|| wrong(setting, known))
+}
+
+/// A sign, whole seconds, `s`: a day at most, since no window of any protocol is longer.
+fn shifted(offset: &str) -> Option<Clock> {
+    const SECONDS_AT_MOST: u64 = 86_400;
+    let (sign, rest) = offset.split_at_checked(1)?;
+    let digits = rest.strip_suffix('s')?;
+    let only_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds: u64 = digits.parse().ok()?;
+    let ahead = match sign {
+        "+" => true,
+        "-" => false,
+        _ => return None,
+    };
+    (only_digits && seconds <= SECONDS_AT_MOST).then_some(Clock::Shifted {
+        ahead,
+        by: Duration::from_secs(seconds),
+    })
 }
 
 fn entropy(setting: &Setting) -> Result<Entropy, Failure> {

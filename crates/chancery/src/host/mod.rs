@@ -61,8 +61,7 @@ impl Host {
         seed.keep(config)?;
         let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
         let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
-        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
-        let carrier = Arc::new(carrier.map_err(|error| Failure::usage(error.to_string()))?);
+        let carrier = Arc::new(HttpCarrier::with_tls(addresses.clone(), &outgoing_tls));
         let office = Arc::new(start_node(
             config,
             &opened,
@@ -155,6 +154,7 @@ fn start_node(
         clock: match config.clock {
             config::Clock::System => Clock::System,
             config::Clock::Fixed(now) => Clock::fixed(now),
+            config::Clock::Shifted { ahead, by } => Clock::Shifted { ahead, by },
         },
         entropy: match config.entropy {
             config::Entropy::System => Entropy::System,

@@ -43,7 +43,13 @@ fn every_benchmark_reports_build_limit_and_ratio() {
         "embedded",
     ];
     let with = |name: &'static str| [&[name][..], &short[..], &["--lines", "500"][..]].concat();
-    for (name, count) in [("pipeline", 1), ("store", 2), ("replay", 1), ("http", 2)] {
+    for (name, count) in [
+        ("pipeline", 1),
+        ("store", 2),
+        ("replay", 1),
+        ("http", 2),
+        ("emergency", 2),
+    ] {
         let reports = reports(&with(name));
         assert!(reports.len() >= count, "{name}: {reports:?}");
         for report in &reports {

@@ -212,6 +212,10 @@ fn values_of_another_kind_are_refused_with_their_line() {
         ("value_context.dedupe_window_s = 329", "at least 330"),
         ("store = \"postgre\"", "\"memory\""),
         ("clock = \"fixed:yesterday\"", "fixed:2026"),
+        ("clock = \"offset:20s\"", "offset:+20s"),
+        ("clock = \"offset:+20\"", "offset:+20s"),
+        ("clock = \"offset:++2s\"", "offset:+20s"),
+        ("clock = \"offset:+86401s\"", "offset:+20s"),
         ("entropy = \"seed:x\"", "seed:N"),
         ("tls.certificate = \"c.pem\"", "tls.key"),
         ("listen = ", "not TOML"),
@@ -258,6 +262,9 @@ fn what_is_for_tests_needs_dev_on_loopback() {
     let fixed = ["config", "check", "--clock", "fixed:2026-02-15T10:33:30Z"];
     place.run(&fixed).exits(2);
     place.run(&[&fixed[..], &["--dev"]].concat()).exits(0);
+    let shifted = ["config", "check", "--clock", "offset:+20s"];
+    place.run(&shifted).exits(2);
+    place.run(&[&shifted[..], &["--dev"]].concat()).exits(0);
     place.write("chancery.toml", "entropy = \"seed:7\"\n");
     place.run(&["config", "check"]).exits(2);
     place.run(&["config", "check", "--dev"]).exits(0);
@@ -327,6 +334,23 @@ fn keys_have_types_of_their_own() {
 }
 
 #[test]
+fn a_clock_may_be_wrong_by_so_much() {
+    // CH-CFG-7, VX-GEN-2
+    let place = Place::new();
+    for (offset, ahead, seconds) in [("+20s", true, 20), ("-7s", false, 7), ("+0s", true, 0)] {
+        let text = format!("clock = \"offset:{offset}\"\ndev = true\n");
+        let file = place.write("chancery.toml", text);
+        let sources = Sources {
+            file: Some(file),
+            ..Sources::default()
+        };
+        let config = Config::load(&sources).unwrap();
+        let by = std::time::Duration::from_secs(seconds);
+        assert_eq!(config.clock, Clock::Shifted { ahead, by }, "{offset}");
+    }
+}
+
+#[test]
 fn what_an_orchestrator_sets_is_no_key() {
     let place = Place::new()
         .with("CHANCERY_PORT", "tcp://10.0.0.1:8700")
@@ -349,4 +373,29 @@ fn the_reference_page_is_the_table() {
         Place::new().run(&["config", "reference"]).exits(0).text(),
         page
     );
+}
+
+#[test]
+fn the_settings_of_value_context_are_keys_with_its_defaults() {
+    // VX-CFG-1, CH-CFG-6
+    let shown = Place::new().run(&["config", "show", "--json"]);
+    let shown = shown.exits(0).json();
+    for (key, default) in [
+        ("max_bytes", 65_536.into()),
+        ("dedupe_window_s", 330.into()),
+        ("accept_legacy_canonical", true.into()),
+        ("ack_unrequested", true.into()),
+        ("pause_on_critical", true.into()),
+        ("share_personal_state", false.into()),
+        ("share_personal_state_broadcast", false.into()),
+        ("accept_vcp_2_0", false.into()),
+        ("short_lived_key_max_s", 86_400.into()),
+    ] {
+        let key = format!("value_context.{key}");
+        assert_eq!(
+            value(&shown, &key),
+            (default, "default".to_owned()),
+            "{key}"
+        );
+    }
 }

@@ -71,6 +71,7 @@ fn help_of_every_command() {
         "bench pipeline",
         "bench http",
         "bench ws",
+        "bench emergency",
         "bench store",
         "bench replay",
         "bench memory",

@@ -25,6 +25,7 @@ mod logs_on_all_cores;
 mod logs_shown;
 mod market;
 mod open_files;
+mod parent_elsewhere;
 mod readme_session;
 mod running_node;
 mod sample;

@@ -81,7 +81,7 @@ async fn a_critical_is_resolved_under_a_constraint(by: By) {
     assert_eq!(incoming.sender, CHILD);
     let limit = ("token_limit".to_owned(), json!(100));
     let verdict = Verdict::Resolve(vec![limit]);
-    parent.answer(&incoming, verdict, None).await.unwrap();
+    parent.answer(&incoming, verdict).await.unwrap();
     parent.acknowledge(&incoming).await.unwrap();
     child.until_running().await.unwrap();
     let state = child.state().await.unwrap();
@@ -96,16 +96,22 @@ async fn a_critical_is_resolved_under_a_constraint(by: By) {
 async fn a_critical_is_held_and_then_passed_on(by: By) {
     let stage = Stage::set(by).await;
     let (child, mut parent) = (stage.agent(CHILD), stage.agent(PARENT));
+    let held = child.escalate(PARENT, asked(Severity::Critical)).await;
+    let held = held.unwrap().message_id;
     let first = child.escalate(PARENT, asked(Severity::Critical)).await;
     let first = first.unwrap().message_id;
     let incoming = escalation(&mut parent).await;
-    assert_eq!(incoming.message_id, first);
-    parent.answer(&incoming, Verdict::Hold, None).await.unwrap();
+    assert_eq!(incoming.message_id, held);
+    parent.answer(&incoming, Verdict::Hold).await.unwrap();
     assert_eq!(child.state().await.unwrap().run_state, RunState::Paused);
-    parent
-        .answer(&incoming, Verdict::Escalate, Some(GRANDPARENT))
-        .await
-        .unwrap();
+    // It is judged: there is nothing more to say about it but that it is resolved.
+    match parent.answer(&incoming, Verdict::Escalate).await {
+        Err(Error::Refused(refused)) => assert_eq!(refused.code, "not_found"),
+        other => panic!("{other:?}"),
+    }
+    let incoming = escalation(&mut parent).await;
+    assert_eq!(incoming.message_id, first);
+    parent.answer(&incoming, Verdict::Escalate).await.unwrap();
     let forwarded = escalation(&mut stage.agent(GRANDPARENT)).await;
     assert_eq!(forwarded.sender, PARENT);
     let Payload::Escalation(forwarded) = forwarded.payload else {

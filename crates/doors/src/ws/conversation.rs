@@ -21,10 +21,10 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 
 use super::ears::{Ears, Heard, Hearing};
-use super::guarded::{Guarded, Leaves};
 use super::limits::WsLimits;
 use super::outstanding::{Outstanding, Status};
 use super::switchboard::Outgoing;
+use crate::guarded::{Guarded, Leaves};
 
 /// Bytes that one read takes from the socket.
 const READ_BYTES: usize = 16 << 10;

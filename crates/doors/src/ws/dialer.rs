@@ -8,11 +8,11 @@ use chancery_node::Office;
 use hashbrown::HashSet;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use reqwest::Url;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::protocol::Role;
+use url::Url;
 
 use super::pace::Pace;
 use super::{Conversation, Doorkeeper, Ears, Line, Switchboard, Terms, WsLimits, handshake};

@@ -13,13 +13,12 @@ use http_body::Frame;
 use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use reqwest::Url;
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use url::{Position, Url};
 
 use super::STATUS_PROTOCOL;
-use crate::outgoing_tls::OutgoingTls;
+use crate::outgoing_tls::{AnyStream, OutgoingTls};
 
 /// How long the whole may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,31 +76,16 @@ pub(crate) async fn call(url: &Url, tls: &OutgoingTls) -> io::Result<(TokioIo<Up
 }
 
 async fn connect(url: &Url, tls: &OutgoingTls) -> io::Result<(TokioIo<Upgraded>, bool)> {
-    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
-    let host = url
-        .host_str()
-        .ok_or_else(|| invalid("an address without a host"))?;
-    let is_tls = url.scheme() == "wss";
-    let port = url.port().unwrap_or(if is_tls { 443 } else { 80 });
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let stream = TcpStream::connect((bare, port)).await?;
-    stream.set_nodelay(true)?;
-    let authority = match url.port() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
-    };
-    if is_tls {
-        let stream = tls.connect(bare, stream).await?;
-        upgrade(stream, url.path(), &authority).await
-    } else {
-        upgrade(stream, url.path(), &authority).await
-    }
+    let stream = tls.reach(url).await?;
+    let authority = &url[Position::BeforeHost..Position::AfterPort];
+    upgrade(stream, url.path(), authority).await
 }
 
-async fn upgrade<T>(stream: T, path: &str, authority: &str) -> io::Result<(TokioIo<Upgraded>, bool)>
-where
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-{
+async fn upgrade(
+    stream: AnyStream,
+    path: &str,
+    authority: &str,
+) -> io::Result<(TokioIo<Upgraded>, bool)> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(io::Error::other)?;

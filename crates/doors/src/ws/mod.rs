@@ -3,7 +3,6 @@
 mod conversation;
 mod dialer;
 mod ears;
-mod guarded;
 pub(crate) mod handshake;
 mod limits;
 mod outstanding;

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use chancery_node::Carried;
+use chancery_value_context::attempts::{Answered, meaning};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::sync::oneshot;
@@ -38,10 +39,11 @@ impl Status {
     }
 
     fn carried(&self) -> Carried {
-        match (self.status.as_str(), &self.error) {
-            ("accepted" | "duplicate", _) => Carried::Delivered,
-            ("rejected", Some(StatusError { retryable: false })) => Carried::Refused,
-            _ => Carried::Failed { at_least: None },
+        let retryable = self.error.as_ref().map(|error| error.retryable);
+        match meaning(&self.status, retryable) {
+            Answered::Delivered => Carried::Delivered,
+            Answered::Final => Carried::Refused,
+            Answered::Again => Carried::Failed { at_least: None },
         }
     }
 }

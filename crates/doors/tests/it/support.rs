@@ -128,6 +128,7 @@ pub struct Running {
     pub office: Arc<Office>,
     pub server: Server,
     pub vacants: Option<Arc<Vacants>>,
+    pub carrier: Arc<HttpCarrier>,
     pub dialer: Dialer,
     pub address: SocketAddr,
     pub client: Client,
@@ -147,8 +148,7 @@ impl Setup {
             vault.hold(vacant.id.hex(), SigningKey::from_seed(seed));
         }
         let tls = Arc::new(OutgoingTls::new(self.ca_pem.as_deref()).unwrap());
-        let carrier = HttpCarrier::with_tls(self.addresses.clone(), &tls);
-        let carrier = Arc::new(carrier.unwrap());
+        let carrier = Arc::new(HttpCarrier::with_tls(self.addresses.clone(), &tls));
         let switchboard = Arc::clone(carrier.switchboard());
         let options = Options {
             suite: Arc::new(Chancery::default()),
@@ -190,6 +190,7 @@ impl Setup {
         Running {
             office,
             server,
+            carrier,
             dialer,
             vacants,
             address,

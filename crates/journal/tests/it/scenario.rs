@@ -13,9 +13,9 @@ use proptest::prelude::*;
 
 /// Who takes part. The first two sign, the last two are hosted and signed for.
 pub const NAMES: [&str; 4] = ["ann", "bob", "cat", "dan"];
-const VERBS: [&str; 12] = [
-    "note", "urgent", "batch", "follow", "later", "cancel", "chain", "lookup", "send", "whisper",
-    "guarded", "refuse",
+const VERBS: [&str; 13] = [
+    "note", "urgent", "batch", "follow", "later", "cancel", "chain", "lookup", "name", "send",
+    "whisper", "guarded", "refuse",
 ];
 
 /// Something that happens.

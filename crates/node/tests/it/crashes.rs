@@ -50,9 +50,9 @@ enum End {
     DropAndDeleteIndex,
 }
 
-const VERBS: [&str; 11] = [
-    "note", "urgent", "batch", "follow", "chain", "lookup", "send", "later", "cancel", "refuse",
-    "whisper",
+const VERBS: [&str; 12] = [
+    "note", "urgent", "batch", "follow", "chain", "lookup", "name", "send", "later", "cancel",
+    "refuse", "whisper",
 ];
 
 fn doing() -> impl Strategy<Value = Doing> {

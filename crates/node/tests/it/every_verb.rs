@@ -9,7 +9,7 @@ use chancery_core::protocol::Input;
 use chancery_core::rows::Lookup;
 use chancery_core::rows::RowKey;
 use chancery_journal::line::parse;
-use chancery_node::SoftLimits;
+use chancery_node::{Entropy, SoftLimits};
 use chancery_store::Memory;
 use chancery_testkit::TestAct;
 use chancery_testkit::inputs::{
@@ -112,6 +112,29 @@ async fn a_row_that_is_not_loaded_is_fetched_and_decided() {
     let counts = rig.store().load(&keys).unwrap();
     assert!(counts.iter().all(|count| count.as_deref() == Some(b"3")));
     assert_log_gives(&TestSuite::default(), &**rig.store());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_is_made_again_makes_the_same_identifiers() {
+    // CH-JRN-3: under others it would look for another row that is not loaded, again and again.
+    let dir = tempfile::tempdir().unwrap();
+    for (round, entropy) in [Entropy::System, Entropy::Seed(7)].into_iter().enumerate() {
+        let setup = Setup {
+            entropy,
+            ..Setup::default()
+        };
+        let rig = setup.on_disk(dir.path());
+        rig.said(&format!("n-{round}"), "ann", "bob", "name", None)
+            .await;
+        rig.stop().await;
+        let rig = setup.on_disk(dir.path());
+        for number in 2..10 {
+            let id = format!("n-{round}-{number}");
+            rig.said(&id, "ann", "bob", "name", None).await;
+        }
+        assert_log_gives(&TestSuite::default(), &**rig.store());
+        rig.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

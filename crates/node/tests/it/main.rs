@@ -17,3 +17,4 @@ mod side_logs;
 mod support;
 mod timers;
 mod value_context;
+mod value_context_rules;

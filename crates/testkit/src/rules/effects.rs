@@ -70,6 +70,11 @@ impl Rules<'_> {
                 let count: u64 = cx.row(&key)?.unwrap_or_default();
                 cx.put(key, &(count + 1));
             }
+            "name" => {
+                let key = thing_key(&cx.uuid4().to_string());
+                let count: u64 = cx.row(&key)?.unwrap_or_default();
+                cx.put(key, &(count + 1));
+            }
             "cancel" => cancel(value.unwrap_or_default(), cx)?,
             "note" | "urgent" | "batch" | "follow" | "later" | "send" => {}
             _ => return Err(refused("unknown_verb", "no such verb")),

@@ -2,6 +2,7 @@
 
 use super::{read_context, read_creed};
 use crate::code::Fault;
+use crate::context::{Context, Dimension};
 use crate::members::closed;
 use crate::personal_state::PersonalState;
 use crate::schema::{ContextText, CreedText};
@@ -23,6 +24,24 @@ pub struct ContextShare {
 }
 
 impl ContextShare {
+    /// How the sender is, as values of STATE: what follows from the personal state where there is one, whatever the
+    /// context says beside it (VX-PS-4); else what the context says.
+    pub fn state_values(&self) -> Vec<String> {
+        if let Some(state) = &self.personal_state {
+            return state
+                .state_values()
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+        }
+        let context = Context::parse(&self.context);
+        let values = context.map(|context| {
+            let values = context.values(Dimension::State).iter();
+            values.map(|value| value.text.to_owned()).collect()
+        });
+        values.unwrap_or_default()
+    }
+
     pub(super) fn read(value: &Value<'_>, place: &Place<'_>) -> Result<Self, Fault> {
         const NAMES: [&str; 3] = ["context", "constitution_ref", "personal_state"];
         let [context, constitution_ref, personal_state] = closed(value, place, NAMES)?;

@@ -65,7 +65,11 @@ fn take(
     cx: &mut Cx<'_>,
 ) -> Result<(), Stop> {
     let duties = Duties::of(escalation, record.parent.is_some(), runtime.settings);
-    let held = hold_child(agent, told, escalation, &duties, runtime, cx)?;
+    // An ancestor that is not the parent is told, and holds nobody: it could not let the sender go on either.
+    let held = match is_parent(agent, record, told.sender, cx)? {
+        true => hold_child(agent, told, escalation, &duties, runtime, cx)?,
+        false => None,
+    };
     if duties.acknowledges {
         acknowledge(agent, record, told, escalation, held, runtime, cx)?;
     }

@@ -13,9 +13,10 @@ use chancery_core::time::{Time, format_millis, parse_value_context};
 
 use super::{CHECKS, content_tag};
 use crate::agent_id::AgentId;
-use crate::message::{Kind, Recipient, Timestamp, Version};
+use crate::message::{Kind, MAX_MAX_BYTES, Recipient, Timestamp, Version, read_json};
 use crate::message_id::MessageId;
 use crate::sign::envelope;
+use crate::signature::SignedForms;
 use crate::verify::MAX_AHEAD;
 
 /// The row of the last identifier this node made: identifiers strictly increase (VX-ID-3).
@@ -53,6 +54,12 @@ impl Made {
             now,
             envelope,
         })
+    }
+
+    /// Whether the older canonical form of it differs from the one that is signed (VX-CAN-6).
+    pub(super) fn diverges(&self) -> bool {
+        read_json(&self.envelope, MAX_MAX_BYTES)
+            .is_ok_and(|value| SignedForms::of(&value).legacy_if_different().is_some())
     }
 
     /// Tells its copies from another message under the same identifier.

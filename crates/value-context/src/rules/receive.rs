@@ -14,7 +14,8 @@ use super::told::Told;
 use super::{ACKED, CHECKS, content_tag, window_id};
 use crate::agent::{hosted, participant};
 use crate::code::{Code, Fault};
-use crate::message::Message;
+use crate::context::Context;
+use crate::message::{Message, Payload};
 use crate::protocol::Answer;
 use crate::settings::Settings;
 use crate::verify::check_window;
@@ -67,6 +68,11 @@ fn decide(
     let mut meta = meta(authentic);
     if matches!(&authentic.proof, Proof::Key { form: Some(_), .. }) {
         tell("legacy_canonical", message, cx);
+    }
+    if let Payload::Escalation(escalation) = payload
+        && Context::parse(&escalation.context).is_err()
+    {
+        tell("context_opaque", message, cx);
     }
     meta.extend(keep_newest(&told, &listeners, cx)?);
     let now = cx.now();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use chancery_core::admin::run_state;
-use chancery_core::decision::{Cx, Stop, Verdict};
+use chancery_core::decision::{Cx, Event, Stop, Verdict};
 use chancery_core::json::Place;
-use chancery_core::line::{MetaValue, Origin};
+use chancery_core::line::{MetaValue, Origin, ProtocolName};
 use chancery_core::time::Time;
 
 use super::audience::{ask_for_room, hand_over, keep_newest, listeners};
@@ -61,6 +61,7 @@ pub fn send(
         not_before(outgoing, cx)?,
         cx,
     )?;
+    tell_divergence(&outgoing.content, &made, cx);
     let told = Told {
         id: made.id,
         tag: made.tag(),
@@ -93,6 +94,22 @@ pub fn send(
     Ok(Verdict::Record {
         answer: Answer::Accepted(made.id),
     })
+}
+
+/// Counts a message whose two canonical forms differ (VX-CAN-6): one with numbers or names of the sender's choice may.
+fn tell_divergence(payload: &Payload, made: &Made, cx: &mut Cx<'_>) {
+    let may_diverge = match payload {
+        Payload::ContextShare(share) => share.personal_state.is_some(),
+        Payload::ConstraintPropagate(_) => true,
+        _ => false,
+    };
+    if may_diverge && made.diverges() {
+        cx.event(Event {
+            name: "canonical_divergence",
+            protocol: ProtocolName::ValueContext,
+            message_id: Some(made.id.to_string()),
+        });
+    }
 }
 
 /// A child takes nothing as a resume that is stamped before its escalation (VX-RUN-6). Its clock may be ahead of ours,

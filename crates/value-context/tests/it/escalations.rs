@@ -514,6 +514,7 @@ fn a_cry_for_help_is_taken_whatever_its_context_says() {
     stage.told(CHILD, PARENT, "escalation", payload);
     let forward = stage.log.last().unwrap();
     assert_eq!(forward.envelope["payload"]["context"], "T:morning|S:home");
+    assert_eq!(stage.events_named("context_opaque"), 1);
     assert_eq!(stage.view(PARENT, CHILD), Suspended);
 }
 

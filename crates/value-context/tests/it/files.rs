@@ -141,3 +141,32 @@ fn a_file_that_is_no_json_or_has_a_name_twice_is_refused() {
     let fault = World::parse(twice.as_bytes()).unwrap_err();
     assert!(fault.to_string().contains("twice"), "{fault}");
 }
+
+// VX-GEN-3, VX-CRD-7, VX-SCH-3: built from nothing that has a socket or a disk, and forbidden to use the standard
+// library's, so nothing is fetched. `cargo xtask purity` says the same of what stands below these.
+#[test]
+fn this_crate_has_no_way_to_a_socket_or_a_disk() {
+    const PURE: [&str; 7] = [
+        "bytes",
+        "chancery-core",
+        "schemars",
+        "serde",
+        "serde_json",
+        "thiserror",
+        "unicode-normalization",
+    ];
+    let manifest = include_str!("../../Cargo.toml");
+    let (_, rest) = manifest.split_once("[dependencies]\n").unwrap();
+    let dependencies: Vec<&str> = rest
+        .lines()
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', ' ']).next())
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert_eq!(dependencies, PURE);
+    let library = include_str!("../../src/lib.rs");
+    for half in ["disallowed_methods", "disallowed_types"] {
+        let forbids = format!("#![cfg_attr(not(test), forbid(clippy::{half}))]");
+        assert!(library.contains(&forbids), "{forbids}");
+    }
+}

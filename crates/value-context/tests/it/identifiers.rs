@@ -4,7 +4,7 @@ use chancery_value_context::agent_id::{AgentId, AgentIdFault, AgentUri, AgentUri
 use chancery_value_context::creed::{CreedFault, CreedRef};
 use chancery_value_context::message_id::MessageId;
 
-// VX-AGT-2, VX-AGT-3, VX-AGT-4
+// VX-AGT-1, VX-AGT-2, VX-AGT-3, VX-AGT-4
 #[test]
 fn identifiers_are_any_short_text_without_controls() {
     for good in [
@@ -97,13 +97,14 @@ fn the_default_address_is_https_at_the_well_known_path() {
     );
 }
 
-// VX-CRD-1 to VX-CRD-6
+// VX-CRD-1, VX-CRD-2, VX-CRD-3, VX-CRD-4, VX-CRD-5, VX-CRD-6
 #[test]
 fn each_part_of_a_reference_has_its_fault() {
     let issuer = |length: usize| format!("creed://{}/x", ["a"; 200].join(".")[..length].to_owned());
     assert!(CreedRef::parse(&issuer(253)).is_ok());
     let path = |length: usize| format!("creed://a/{}", "x".repeat(length - "creed://a/".len()));
     assert!(CreedRef::parse(&path(2048)).is_ok());
+    assert!(CreedRef::parse("creed://a/...").is_ok());
     let cases = [
         (path(2049), CreedFault::TooLong),
         ("https://a/b".to_owned(), CreedFault::Scheme),
@@ -111,7 +112,15 @@ fn each_part_of_a_reference_has_its_fault() {
         ("creed://A/b".to_owned(), CreedFault::Issuer),
         ("creed://a/..".to_owned(), CreedFault::Path),
         ("creed://a/b\n".to_owned(), CreedFault::Path),
+        ("creed://a-/b".to_owned(), CreedFault::Issuer),
+        ("creed://a:1/b".to_owned(), CreedFault::Issuer),
+        ("creed://u@a/b".to_owned(), CreedFault::Issuer),
+        ("creed://a//b".to_owned(), CreedFault::Path),
+        ("creed://a/./b".to_owned(), CreedFault::Path),
         ("creed://a/b@1.2".to_owned(), CreedFault::Version),
+        ("creed://a/b@01.2.3".to_owned(), CreedFault::Version),
+        ("creed://a/b@1.2.3-01".to_owned(), CreedFault::Version),
+        ("creed://a/b@1.2.3@x".to_owned(), CreedFault::Version),
         ("creed://a/b@1.2.3+x".to_owned(), CreedFault::Version),
         ("creed://a/b@1.2.3-a..b".to_owned(), CreedFault::Version),
         ("creed://a/b@1.2.3\n".to_owned(), CreedFault::Version),

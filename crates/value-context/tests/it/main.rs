@@ -15,6 +15,7 @@ mod properties;
 mod requests;
 mod resumes;
 mod schema;
+mod shares;
 mod signature_help;
 mod signatures;
 mod stage;

@@ -66,7 +66,7 @@ fn a_named_escalation_is_closed_alone_and_the_last_one_resumes() {
     assert_eq!(stage.events_named("resumed"), 1);
 }
 
-// VX-RUN-6
+// VX-RUN-6, VX-CS-5
 #[test]
 fn only_what_the_parent_says_to_the_child_itself_counts() {
     let mut stage = child();
@@ -203,4 +203,34 @@ fn a_parent_stamps_its_resume_no_earlier_than_the_escalation_of_a_child_whose_cl
         chancery_core::time::parse_value_context(sent["timestamp"].as_str().unwrap()).unwrap();
     assert!(sent >= chancery_core::time::parse_value_context(&text).unwrap());
     assert_eq!(stage.view(PARENT, CHILD), Running);
+}
+
+// VX-ACK-7, VX-RUN-4
+#[test]
+fn an_ancestor_that_was_turned_to_holds_nobody_for_ever() {
+    const ROOT: &str = "agent://b.example/root";
+    let mut stage = Stage::default();
+    let mut record = agent(Some(PARENT), &[]);
+    record.escalation_path = vec![ROOT.to_owned()];
+    stage.host(CHILD, record);
+    stage.host(ROOT, agent(None, &[PARENT]));
+    stage.send(CHILD, PARENT, "escalation", escalation("emergency", "x"));
+    stage.deliver(PARENT);
+    stage.wait(seconds(6));
+    let climbed = stage.log.iter().find(|line| line.to() == ROOT).unwrap();
+    assert!(climbed.reason().starts_with("UNACKED:"));
+    let acknowledged = format!("ACK:{}", climbed.id());
+    let ack = stage.log.iter().find(|line| line.from() == ROOT).unwrap();
+    // It says nothing of a state: only the parent holds the child, and only the parent can let it go on.
+    assert_eq!(ack.reason(), acknowledged);
+    assert_eq!(stage.state(CHILD), Suspended);
+    stage.told(
+        PARENT,
+        CHILD,
+        "constraint_propagate",
+        resume(json!({"resume": true})),
+    );
+    assert_eq!(stage.state(CHILD), Running);
+    let envelope = stage.envelope(CHILD, ROOT, "context_share", share("📍🏡"));
+    stage.receive(&envelope).unwrap();
 }

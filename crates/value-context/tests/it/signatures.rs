@@ -166,3 +166,32 @@ fn hosted_agents_sign_with_the_keys_of_the_world() {
         assert_eq!(record.public, key.verifying_key().as_bytes());
     }
 }
+
+// VX-RPL-5
+#[test]
+fn a_message_for_one_agent_cannot_be_turned_to_another() {
+    let text = String::from_utf8(seal(envelope(share()), &sender_key()).bytes.to_vec()).unwrap();
+    let message = decode(text.clone()).unwrap();
+    code_of(&message).unwrap();
+    let recipient = message.recipient.as_str();
+    let turned = text.replace(
+        &format!("\"{recipient}\""),
+        "\"agent://home.local/living-room-agent\"",
+    );
+    assert_ne!(turned, text);
+    let turned = decode(turned).unwrap();
+    assert_eq!(code_of(&turned), Err(Code::SignatureInvalid));
+}
+
+// VX-ID-4
+#[test]
+fn an_identifier_of_another_day_is_worth_a_warning_and_no_refusal() {
+    let off = |id: &'static str| {
+        let mut members = envelope(share());
+        members.insert("message_id", id);
+        decode(text_of(members)).unwrap().identifier_is_off()
+    };
+    // 2025-02-14 and 2026-02-15T10:33:00Z, under a timestamp of the latter day.
+    assert!(off("019502a4-7e5c-7000-8000-000000000001"));
+    assert!(!off("019c60dc-5b60-7000-8000-000000000001"));
+}

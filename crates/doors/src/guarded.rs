@@ -5,7 +5,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub(crate) struct Leaves {
     any: AtomicBool,
     all: Mutex<Vec<Leave>>,
+    written: AtomicUsize,
 }
 
 impl Leaves {
@@ -24,6 +25,18 @@ impl Leaves {
     pub(crate) fn add(&self, leave: Leave) {
         self.lock().push(leave);
         self.any.store(true, Ordering::Release);
+    }
+
+    /// The buffers are empty, and this message goes into them.
+    pub(crate) fn begin(&self, leave: Leave) {
+        *self.lock() = vec![leave];
+        self.any.store(true, Ordering::Release);
+        self.written.store(0, Ordering::Release);
+    }
+
+    /// How many bytes were written since the message began.
+    pub(crate) fn written(&self) -> usize {
+        self.written.load(Ordering::Acquire)
     }
 
     /// The buffers are empty.
@@ -71,7 +84,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let Self { stream, leaves } = self.get_mut();
-        leaves.write(|| Pin::new(stream).poll_write(cx, bytes))
+        let written = leaves.write(|| Pin::new(stream).poll_write(cx, bytes));
+        if let Poll::Ready(Ok(count)) = &written {
+            leaves.written.fetch_add(*count, Ordering::AcqRel);
+        }
+        written
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
