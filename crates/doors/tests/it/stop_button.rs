@@ -261,9 +261,10 @@ async fn over_websocket_nothing_leaves_but_cries_for_help() {
     let info = sent(&node, &escalation(PARENT, ROOT, "info")).await;
     root.answers(&info, "accepted").await;
 
-    // Somebody else, who began later, is tried three times: by then both would have been tried again too.
+    // Somebody else, who began later, is tried four times, seven seconds long: by then the one that nobody answers
+    // would have been tried again after its five, and the other would have had its turn.
     let other = sent(&node, &share(KITCHEN, ROOT)).await;
-    for _ in 0..3 {
+    for _ in 0..4 {
         root.answers(&other, "rejected").await;
     }
     assert_eq!((root.count(&under_way), root.count(&waiting)), (1, 0));
