@@ -14,6 +14,7 @@ mod permissions;
 mod promises;
 mod reads;
 mod replay;
+mod retention;
 mod search;
 mod suite;
 mod support;
