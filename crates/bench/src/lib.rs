@@ -47,6 +47,8 @@ pub enum Bench {
     Replay,
     /// Durable answers over HTTP, many connections and one at a time.
     Http,
+    /// Whole deals of vibe over HTTP, durable.
+    HttpVibe,
     /// Durable answers over WebSocket, many envelopes under way on few connections.
     Ws,
     /// What a million duplicate records and a node on a million lines take.
@@ -83,6 +85,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::StoreSustained => Ok(vec![store::sustained(dir, *duration)?]),
         Bench::Replay => Ok(vec![replay::run(lines.unwrap_or(50_000), *duration)?]),
         Bench::Http => http::run(dir, lead, *duration),
+        Bench::HttpVibe => Ok(vec![http::run_vibe(dir, lead, *duration)?]),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
         Bench::Memory => memory::run(dir, lead, lines.unwrap_or(1_000_000)),
         Bench::Quick => quick(options),
@@ -103,6 +106,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::StoreSustained,
         Bench::Replay,
         Bench::Http,
+        Bench::HttpVibe,
         Bench::Ws,
         Bench::Memory,
     ] {

@@ -37,11 +37,12 @@ fn main() -> Result<()> {
         ["store", "sustained"] => Bench::StoreSustained,
         ["replay"] => Bench::Replay,
         ["http"] => Bench::Http,
+        ["http", "vibe"] => Bench::HttpVibe,
         ["ws"] => Bench::Ws,
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, http, ws, memory, quick"
+            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, http, http vibe, ws, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

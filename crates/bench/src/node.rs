@@ -13,8 +13,13 @@ use chancery_store::Embedded;
 
 /// Starts a node over a recovered store, with the limits the program has by default.
 pub(crate) fn start_node(store: Arc<Embedded>) -> Result<Office> {
+    start_node_of(store, Chancery::default())
+}
+
+/// The same with protocols that have a world.
+pub(crate) fn start_node_of(store: Arc<Embedded>, suite: Chancery) -> Result<Office> {
     Ok(Node::start(Options {
-        suite: Arc::new(Chancery::default()),
+        suite: Arc::new(suite),
         store,
         vault: Arc::new(Vault::new()),
         clock: Clock::System,

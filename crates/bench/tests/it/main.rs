@@ -53,6 +53,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "replay",
         "http",
         "http idle",
+        "http of vibe",
         "ws",
         "memory records",
         "memory node",

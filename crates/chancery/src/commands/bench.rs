@@ -49,7 +49,7 @@ pub(crate) enum BenchCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Whose envelopes
-    #[arg(long, default_value = "value-context", value_parser = ["value-context", "agh"])]
+    #[arg(long, default_value = "value-context", value_parser = ["value-context", "agh", "vibe"])]
     protocol: String,
     /// For about how long
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
@@ -79,6 +79,7 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
     let (benches, args): (&[Bench], BenchArgs) = match command {
         BenchCommand::Pipeline(args) if args.protocol == "agh" => (&[Bench::AghValidation], args),
         BenchCommand::Pipeline(args) => (&[Bench::Pipeline], args),
+        BenchCommand::Http(args) if args.protocol == "vibe" => (&[Bench::HttpVibe], args),
         BenchCommand::Http(args) => (&[Bench::Http], args),
         BenchCommand::Ws(args) => (&[Bench::Ws], args),
         BenchCommand::Store(args) => (&[Bench::StoreAppend, Bench::StoreSustained], args),
@@ -96,6 +97,10 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
         return Err(failure
             .next("chancery bench pipeline --protocol agh")
             .into());
+    }
+    if args.protocol == "vibe" && benches != [Bench::HttpVibe] {
+        let failure = Failure::usage("of vibe there is http alone");
+        return Err(failure.next("chancery bench http --protocol vibe").into());
     }
     if cfg!(debug_assertions) {
         tell_debug_build();
