@@ -39,6 +39,41 @@ const STEPS: &[Step] = &[
         test: "loss::every",
         rounds: ("CHANCERY_SIM_SEEDS", "20000"),
     },
+    Step {
+        name: "vibe-model",
+        shows: "a million steps of vibe beside a model of it: no difference, replay byte for byte",
+        package: "chancery-vibe",
+        test: "model",
+        rounds: ("CHANCERY_MODEL_STEPS", "1000000"),
+    },
+    Step {
+        name: "vibe-race",
+        shows: "10,000 rounds of 64 buyers on the last units: winners are the stock, never oversold",
+        package: "chancery-doors",
+        test: "the_last_units_are_sold_once_in_process",
+        rounds: ("CHANCERY_RACE_ROUNDS_IN_PROCESS", "10000"),
+    },
+    Step {
+        name: "vibe-storm",
+        shows: "20 minutes of whole deals while the node is killed: the ledger is the replayed one",
+        package: "chancery",
+        test: "vibe_storm",
+        rounds: ("CHANCERY_STORM_S", "1200"),
+    },
+    Step {
+        name: "vibe-cuts",
+        shows: "a log of deals cut at every byte of every unit, each time started on the durable store",
+        package: "chancery-doors",
+        test: "vibe_cuts",
+        rounds: ("CHANCERY_CUT_STRIDE", "1"),
+    },
+    Step {
+        name: "vibe-apply",
+        shows: "100,000 SKUs put on record by `chancery world apply`; prints the seconds",
+        package: "chancery",
+        test: "world_apply",
+        rounds: ("CHANCERY_APPLY_SKUS", "100000"),
+    },
 ];
 
 /// `cargo xtask soak --list`.

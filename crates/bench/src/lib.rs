@@ -52,6 +52,8 @@ pub enum Bench {
     VibeReplay,
     /// Durable answers over HTTP, many connections and one at a time.
     Http,
+    /// Whole deals of vibe over HTTP, durable.
+    HttpVibe,
     /// Durable answers over WebSocket, many envelopes under way on few connections.
     Ws,
     /// How soon an emergency is acknowledged and its sender held, under full load.
@@ -91,6 +93,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Replay => Ok(vec![replay::run(lines.unwrap_or(50_000), *duration)?]),
         Bench::VibeReplay => Ok(vec![vibe_replay::run(lines.unwrap_or(100_000), *duration)?]),
         Bench::Http => http::run(dir, lead, *duration),
+        Bench::HttpVibe => Ok(vec![http::run_vibe(dir, lead, *duration)?]),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
         Bench::Emergency => emergency::run(dir, lead, *duration),
         Bench::Memory => memory::run(dir, lead, lines.unwrap_or(1_000_000)),
@@ -113,6 +116,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Replay,
         Bench::VibeReplay,
         Bench::Http,
+        Bench::HttpVibe,
         Bench::Ws,
         Bench::Emergency,
         Bench::Memory,

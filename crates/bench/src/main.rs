@@ -38,12 +38,13 @@ fn main() -> Result<()> {
         ["replay"] => Bench::Replay,
         ["replay", "vibe"] => Bench::VibeReplay,
         ["http"] => Bench::Http,
+        ["http", "vibe"] => Bench::HttpVibe,
         ["ws"] => Bench::Ws,
         ["emergency"] => Bench::Emergency,
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, replay vibe, http, ws, emergency, memory, quick"
+            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, replay vibe, http, http vibe, ws, emergency, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

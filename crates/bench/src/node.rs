@@ -14,17 +14,31 @@ use chancery_store::Embedded;
 
 /// Starts a node over a recovered store, with the limits the program has by default.
 pub(crate) fn start_node(store: Arc<Embedded>) -> Result<Office> {
-    start_node_with(store, Arc::new(Vault::new()), Arc::new(NoCarrier))
+    start_node_of(store, Chancery::default())
 }
 
-/// The same, with keys of hosted agents and a way to others.
+/// The same with protocols that have a world.
+pub(crate) fn start_node_of(store: Arc<Embedded>, suite: Chancery) -> Result<Office> {
+    start(store, suite, Arc::new(Vault::new()), Arc::new(NoCarrier))
+}
+
+/// The same with keys of hosted agents and a way to others.
 pub(crate) fn start_node_with(
     store: Arc<Embedded>,
     vault: Arc<Vault>,
     carrier: Arc<dyn Carrier>,
 ) -> Result<Office> {
+    start(store, Chancery::default(), vault, carrier)
+}
+
+fn start(
+    store: Arc<Embedded>,
+    suite: Chancery,
+    vault: Arc<Vault>,
+    carrier: Arc<dyn Carrier>,
+) -> Result<Office> {
     Ok(Node::start(Options {
-        suite: Arc::new(Chancery::default()),
+        suite: Arc::new(suite),
         store,
         vault,
         clock: Clock::System,

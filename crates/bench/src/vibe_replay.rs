@@ -1,17 +1,27 @@
 //! `bench replay --protocol vibe`: unsigned deals replayed on one core, against parsing, the canonical form and the hash.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::Bytes;
+use chancery_core::admin::{Act, Config};
 use chancery_core::canonical::{Dialect, to_bytes};
+use chancery_core::decision::{Before, Open, Unit};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::json::{self, DuplicateNames, Integers, MAX_DEPTH, Overflow, ReadRules};
+use chancery_core::keys::Keyring;
+use chancery_core::protocol::{Caller, Door, Input, Protocol as _, Suite as _};
 use chancery_core::rows::MapRows;
-use chancery_journal::{Replayer, prepare};
+use chancery_core::time::Time;
+use chancery_core::window::Windows;
+use chancery_journal::{Chain, Outcome, Replayer, decide_input, prepare};
+use chancery_node::suite::{AllSettings, AnyInput, Chancery, WORLD_DIGEST};
+use chancery_vibe::settings::Settings;
 
-use crate::deals::Market;
+use crate::deals::{deal, seed};
+use crate::host::{new_chain, stored};
 use crate::measure::{Race, micros_each, peak_rss_bytes, thread_cpu, timed};
 use crate::now;
 use crate::report::Report;
@@ -30,10 +40,8 @@ const SLICE: usize = 4_096;
 /// Measures passes over a log of about `lines` lines for about `duration`, at least one.
 pub(crate) fn run(lines: usize, duration: Duration) -> Result<Report> {
     let mut market = Market::open(now())?;
-    let mut deals = 0;
     while market.lines.len() < lines {
         market.deal()?;
-        deals += 1;
     }
     let mut race = Race::default();
     let mut cpu = Duration::ZERO;
@@ -54,9 +62,10 @@ pub(crate) fn run(lines: usize, duration: Duration) -> Result<Report> {
     race.tell(&mut report);
     let bytes: usize = market.lines.iter().map(Bytes::len).sum();
     report.note(format!(
-        "{passes} passes over {} lines of {} bytes, {deals} deals",
+        "{passes} passes over {} lines of {} bytes, {} deals",
         market.lines.len(),
-        bytes / market.lines.len()
+        bytes / market.lines.len(),
+        market.deals
     ));
     Ok(report)
 }
@@ -92,4 +101,93 @@ fn bare(line: &[u8]) -> bool {
     let canonical = to_bytes(&value, Dialect::Vibe);
     black_box(Sha256Digest::of(&canonical));
     true
+}
+
+/// A market without a node: decisions one after the other, and the lines they leave.
+struct Market {
+    suite: Chancery,
+    lines: Vec<Bytes>,
+    settings: AllSettings,
+    rows: MapRows,
+    windows: Windows,
+    chain: Chain,
+    time: Time,
+    now: Time,
+    deals: usize,
+}
+
+impl Market {
+    /// A market that opens at `now`.
+    fn open(now: Time) -> Result<Self> {
+        let seed = seed()?;
+        let vibe = seed.in_settings(Settings::default());
+        let config = Config {
+            protocols: [("vibe".to_owned(), serde_json::to_value(&vibe)?)].into(),
+            digests: [(WORLD_DIGEST.to_owned(), seed.digest.hex())].into(),
+        };
+        let mut market = Self {
+            suite: Chancery::with_seed(Arc::new(seed)),
+            lines: Vec::new(),
+            settings: AllSettings::default(),
+            rows: MapRows::default(),
+            windows: Windows::default(),
+            chain: new_chain(),
+            time: Time::UNIX_EPOCH,
+            now,
+            deals: 0,
+        };
+        market.decide(&AnyInput::Act(Act::Config(config)))?;
+        market.settings = market.suite.settings(&market.rows)?;
+        Ok(market)
+    }
+
+    /// Takes in the envelopes of the next deal, as a door does.
+    fn deal(&mut self) -> Result<()> {
+        for envelope in deal(self.deals) {
+            let protocol = self.suite.vibe();
+            let settings = &self.settings.vibe;
+            let refused = |refusal| anyhow!("{envelope}: {refusal}");
+            let raw = Bytes::from(envelope.clone());
+            let message = protocol
+                .decode(raw, Door::Http, settings)
+                .map_err(refused)?;
+            let (caller, keys) = (Caller::default(), Keyring::new());
+            let authentic = protocol
+                .authenticate(message, Door::Http, &caller, &keys, settings, self.now)
+                .map_err(refused)?;
+            let input = AnyInput::Vibe(Input::Envelope(authentic));
+            self.decide(&input).context(envelope)?;
+        }
+        self.deals += 1;
+        Ok(())
+    }
+
+    fn decide(&mut self, input: &AnyInput) -> Result<()> {
+        let before = Before {
+            now: self.now,
+            seq: self.lines.len() as u64 + 1,
+            rows: &self.rows,
+            windows: &self.windows,
+            guards: &mut Open,
+            nonce: [0; 16],
+            keeps_agenda: true,
+        };
+        let unit: Unit = match decide_input(&self.suite, input, &self.settings, self.time, before) {
+            Outcome::Recorded { unit, .. } => unit,
+            Outcome::Refused { refusal, .. } => bail!("refused: {refusal}"),
+            Outcome::Passed { .. } => bail!("an envelope came twice"),
+            Outcome::Missing(_) => bail!("a row in memory is missing"),
+            Outcome::Damaged(damage) => bail!(damage),
+        };
+        if unit.drafts.iter().any(|draft| draft.eval_ts.is_some()) {
+            self.time = self.time.max(self.now);
+        }
+        unit.remembered
+            .iter()
+            .for_each(|record| self.windows.remember(record));
+        let stored = stored(unit, &mut self.chain);
+        self.rows.apply(stored.rows);
+        self.lines.extend(stored.lines);
+        Ok(())
+    }
 }

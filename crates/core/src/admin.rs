@@ -173,6 +173,11 @@ pub fn principal_key(principal: &str) -> RowKey {
     RowKey::text("principal", &[principal])
 }
 
+/// Whether this is the row of a token.
+pub fn is_token(key: &RowKey) -> bool {
+    key.is_in("token")
+}
+
 /// Whether a change of this row changes settings or keys.
 pub fn changes_rules(key: &RowKey) -> bool {
     key.is_in("config") || key.is_in("key")

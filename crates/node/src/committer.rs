@@ -110,6 +110,9 @@ impl<S: Suite> Committer<S> {
             self.shared.settings.store(settings);
             self.shared.keyring.store(keyring);
         }
+        if batch.changed_tokens {
+            self.shared.tokens_changed();
+        }
         self.shared
             .committed_batch
             .store(batch.number, Ordering::Release);

@@ -53,6 +53,8 @@ pub(crate) struct Shared<S: Suite> {
     pub(crate) keyring: ArcSwap<Keyring>,
     pub(crate) lanes: Lanes<Entry<S>>,
     pub(crate) committed_batch: AtomicU64,
+    /// Raised whenever a token's record or hash has changed: what was looked up before does not count any more.
+    token_changes: AtomicU64,
     pub(crate) runtime: Handle,
     /// Those whom callers lend their hands, where they do.
     helped: OnceLock<Weak<Clerks<S>>>,
@@ -61,6 +63,11 @@ pub(crate) struct Shared<S: Suite> {
 }
 
 impl<S: Suite> Shared<S> {
+    /// A token's record or hash has changed, and readers see it.
+    pub(crate) fn tokens_changed(&self) {
+        self.token_changes.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// The node cannot go on: no further answer leaves, and whoever waits for the end is told.
     pub(crate) fn fail(&self, reason: &str) {
         if !self.failed.swap(true, Ordering::AcqRel) {
@@ -140,6 +147,7 @@ impl<S: Suite> Gate<S> {
             keyring: ArcSwap::from_pointee(parts.in_force.keyring().clone()),
             lanes: Lanes::new(),
             committed_batch: AtomicU64::new(0),
+            token_changes: AtomicU64::new(0),
             runtime: Handle::current(),
             helped: OnceLock::new(),
             failed: AtomicBool::new(false),
@@ -284,6 +292,16 @@ impl<S: Suite> Gate<S> {
     /// The keys on record.
     pub fn keyring(&self) -> Arc<Keyring> {
         self.shared.keyring.load_full()
+    }
+
+    /// How often tokens have changed.
+    pub(crate) fn token_changes(&self) -> u64 {
+        self.shared.token_changes.load(Ordering::Acquire)
+    }
+
+    /// A token's hash has changed beside the log.
+    pub(crate) fn tokens_changed(&self) {
+        self.shared.tokens_changed();
     }
 
     /// Where the log and its rows are kept.

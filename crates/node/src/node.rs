@@ -98,6 +98,8 @@ pub struct Node<S: Suite> {
     started: Time,
     /// Keys of vibe requests that wait for their answer (CH-JRN-13).
     pub(crate) flights: std::sync::Mutex<Flights>,
+    /// Tokens that were shown lately.
+    pub(crate) shown_tokens: crate::tokens::Shown,
     hints: Allowance,
     running: std::sync::Mutex<Option<Running>>,
 }
@@ -173,6 +175,7 @@ impl<S: Suite> Node<S> {
             agh,
             started,
             flights: std::sync::Mutex::default(),
+            shown_tokens: crate::tokens::Shown::default(),
             hints: Allowance::new(HINTS_PER_S),
             running,
         })

@@ -79,6 +79,8 @@ pub(crate) struct DecidedBatch<S: Suite> {
     pub(crate) settled: Vec<RowKey>,
     /// Settings and keyring after this batch, when it changed them.
     pub(crate) changed: Option<(Arc<S::Settings>, Arc<Keyring>)>,
+    /// Whether this batch changed a token's record.
+    pub(crate) changed_tokens: bool,
 }
 
 impl<S: Suite> DecidedBatch<S> {
@@ -91,6 +93,7 @@ impl<S: Suite> DecidedBatch<S> {
             repeat: Vec::new(),
             settled: Vec::new(),
             changed: None,
+            changed_tokens: false,
         }
     }
 }
@@ -216,6 +219,9 @@ impl<S: Suite> Sequencer<S> {
         if unit.rows.iter().any(|(key, _)| admin::changes_rules(key)) {
             batch.changed = self.follow_rules(&unit.rows);
         }
+        let is_act = |draft: &Draft| draft.protocol == ProtocolName::Node;
+        batch.changed_tokens |= unit.drafts.first().is_some_and(is_act)
+            && unit.rows.iter().any(|(key, _)| admin::is_token(key));
         batch.units.push(unit);
     }
 

@@ -2,6 +2,10 @@
 //!
 //! The record (principal, scopes) is on the log; of the token itself only a SHA-256 is kept, in `ops`. A token is
 //! `cht_<id>.<secret>`: the id finds the hash, the hash is compared in constant time.
+//!
+//! What was looked up is kept in memory until the next change of any token is committed: a request reads no store.
+
+use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
 use chancery_core::admin::{Act, TokenRecord, token_key};
@@ -10,12 +14,57 @@ use chancery_core::keys::base64;
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_store::StoreError;
+use hashbrown::HashMap;
 use subtle::ConstantTimeEq;
 
 use crate::office::Office;
 
 /// What begins every token.
 const PREFIX: &str = "cht_";
+/// Tokens that are kept at hand; at this number all of them are looked up anew.
+const MOST_SHOWN: usize = 4_096;
+
+/// Tokens in force that were shown lately.
+#[derive(Default)]
+pub(crate) struct Shown(RwLock<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// The number of token changes that these were looked up after.
+    changes: u64,
+    /// By half of a token's hash, so that a table finds it: the whole hash and the record.
+    tokens: HashMap<[u8; 16], (Sha256Digest, TokenRecord)>,
+}
+
+impl Shown {
+    fn find(&self, hash: &Sha256Digest, changes: u64) -> Option<TokenRecord> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if known.changes != changes {
+            return None;
+        }
+        let (kept, record) = known.tokens.get(&half(hash))?;
+        bool::from(kept.0.ct_eq(&hash.0)).then(|| record.clone())
+    }
+
+    /// Keeps what was looked up after so many changes.
+    fn keep(&self, hash: Sha256Digest, record: &TokenRecord, changes: u64) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.changes > changes {
+            return;
+        }
+        if known.changes < changes || known.tokens.len() >= MOST_SHOWN {
+            known.tokens.clear();
+            known.changes = changes;
+        }
+        known.tokens.insert(half(&hash), (hash, record.clone()));
+    }
+}
+
+fn half(hash: &Sha256Digest) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.copy_from_slice(&hash.0[..16]);
+    half
+}
 
 impl Office {
     /// Puts a token on record and gives its text: the only time it is seen.
@@ -68,9 +117,9 @@ impl Office {
         let by_hash = (id_key(&hash), Some(Bytes::copy_from_slice(id.as_bytes())));
         let by_id = (hash_key(id), Some(Bytes::copy_from_slice(&hash.0)));
         let store = self.gate().store();
-        store
-            .ops_put(&[by_id, by_hash], true)
-            .map_err(|_| failed("the token's hash cannot be kept"))
+        let kept = store.ops_put(&[by_id, by_hash], true);
+        self.gate().tokens_changed();
+        kept.map_err(|_| failed("the token's hash cannot be kept"))
     }
 
     /// Revokes a token; false when there is none.
@@ -107,8 +156,16 @@ impl Office {
             .collect()
     }
 
+    /// Whose token this is, where it was shown lately; else it has to be looked up.
+    pub fn bearer_at_hand(&self, token: &str) -> Option<TokenRecord> {
+        let hash = Sha256Digest::of(token.as_bytes());
+        self.shown_tokens.find(&hash, self.gate().token_changes())
+    }
+
     /// Whose token this is; none for any text that is not a token in force.
     pub fn bearer(&self, token: &str) -> Result<Option<TokenRecord>, StoreError> {
+        // Before the look: what changes meanwhile must not be missed.
+        let changes = self.gate().token_changes();
         let hash = Sha256Digest::of(token.as_bytes());
         let Some(id) = self.token_id(token, &hash)? else {
             return Ok(None);
@@ -120,7 +177,11 @@ impl Office {
             return Ok(None);
         }
         let record: Option<TokenRecord> = self.row(&token_key(&id))?;
-        Ok(record.filter(|record| !record.revoked))
+        let record = record.filter(|record| !record.revoked);
+        if let Some(record) = &record {
+            self.shown_tokens.keep(hash, record, changes);
+        }
+        Ok(record)
     }
 
     /// The name of a token: its text begins with it, or it was adopted under a text made elsewhere.

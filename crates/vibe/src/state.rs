@@ -498,6 +498,16 @@ pub mod key {
         RowKey::text("vibe-idem", &[principal.unwrap_or_default(), from, key])
     }
 
+    /// A place in the queue of bound keys (VC-IDEM-7).
+    pub fn idempotency_queue(place: u64) -> RowKey {
+        RowKey::new("vibe-idem-queue", &[&place.to_be_bytes()])
+    }
+
+    /// The ends of that queue.
+    pub fn idempotency_ends() -> RowKey {
+        RowKey::text("vibe-idem-ends", &[])
+    }
+
     /// All floors of all merchants.
     pub fn all_floors() -> RowKey {
         RowKey::text("vibe-floors", &[])

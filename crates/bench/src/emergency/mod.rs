@@ -94,7 +94,11 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Vec
     let to = door.listening().address;
     let mut load = Helper::start(lead, &["load", text(&requests)?])?;
     let connections = CONNECTIONS;
-    load.ask::<_, Told>(&Ask::Connect { to, connections })?;
+    load.ask::<_, Told>(&Ask::Connect {
+        to,
+        connections,
+        together: 1,
+    })?;
 
     let cpu = process_cpu()?;
     let (told, probed) = std::thread::scope(|scope| -> Result<(Told, Probed)> {

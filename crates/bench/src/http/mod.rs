@@ -2,6 +2,7 @@
 
 mod bare;
 mod load;
+mod vibe;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -29,6 +30,7 @@ use crate::store::{AGENTS, BareLog, Maker, SENDERS, open};
 use crate::traffic::{Envelope, FEW_AGENTS_EACH, World};
 
 pub(crate) use load::help;
+pub(crate) use vibe::run as run_vibe;
 
 const PATH: &str = "/.well-known/vcp/messages";
 /// Tells the bare server which signature to check; the node does not look at it.
@@ -81,7 +83,7 @@ impl Bench {
         std::fs::write(&requests, requests_of(&envelopes))?;
         let expected = envelopes.iter().map(|envelope| {
             Ok(Expected {
-                check: Check::of(envelope, &world, &host)?,
+                check: Some(Check::of(envelope, &world, &host)?),
                 answer: accepted(envelope.message_id).into(),
             })
         });
@@ -92,7 +94,7 @@ impl Bench {
         let office = Arc::new(start_node(store.clone())?);
         let listener = runtime.block_on(TcpListener::bind(local()))?;
         let bare_address = listener.local_addr()?;
-        bare::serve(listener, expected, dir)?;
+        bare::serve(listener, PATH, expected, dir)?;
         let door = serve_node(office.clone())?;
         let node_address = door.listening().address;
         let requests = requests
@@ -101,7 +103,11 @@ impl Bench {
         let mut load = Helper::start(lead, &["load", requests])?;
         for to in [node_address, bare_address] {
             let connections = CONNECTIONS;
-            load.ask::<_, Told>(&Ask::Connect { to, connections })?;
+            load.ask::<_, Told>(&Ask::Connect {
+                to,
+                connections,
+                together: 1,
+            })?;
         }
         let idle_dir = dir.join("idle");
         std::fs::create_dir(&idle_dir)?;

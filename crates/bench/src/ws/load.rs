@@ -38,7 +38,9 @@ pub(crate) fn help(requests: &Path) -> Result<()> {
     let mut sides: Vec<Side> = Vec::new();
     for line in std::io::stdin().lines() {
         let told = match serde_json::from_str(&line?)? {
-            Ask::Connect { to, connections } => {
+            Ask::Connect {
+                to, connections, ..
+            } => {
                 sides.push(runtime.block_on(Side::connect(to, connections))?);
                 Told::default()
             }

@@ -48,7 +48,7 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Rep
     for envelope in &envelopes {
         let answer = accepted(envelope.message_id);
         write_request(&mut file, &envelope.bytes, &answer);
-        let check = Check::of(envelope, &world, &host)?;
+        let check = Some(Check::of(envelope, &world, &host)?);
         let answer = answer.into();
         expected.push((envelope.message_id, Expected { check, answer }));
     }
@@ -73,7 +73,11 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Rep
     let mut load = Helper::start(lead, &["ws-load", requests])?;
     for to in [door.listening().address, bare_address] {
         let connections = CONNECTIONS;
-        load.ask::<_, Told>(&Ask::Connect { to, connections })?;
+        load.ask::<_, Told>(&Ask::Connect {
+            to,
+            connections,
+            together: 1,
+        })?;
     }
     let mut report = measure(&mut load, &store, duration / 2 / SLICES)?;
     report.peak_rss_bytes = Some(peak_rss_bytes()?);

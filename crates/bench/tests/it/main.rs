@@ -54,6 +54,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "replay of vibe",
         "http",
         "http idle",
+        "http of vibe",
         "ws",
         "emergency acknowledged",
         "emergency held",

@@ -127,10 +127,10 @@ fn of_protocol(benches: &'static [Bench], protocol: &str) -> Result<&'static [Be
         ("value-context", benches) => Ok(benches),
         ("agh", [Bench::Pipeline]) => Ok(&[Bench::AghValidation]),
         ("vibe", [Bench::Replay]) => Ok(&[Bench::VibeReplay]),
+        ("vibe", [Bench::Http]) => Ok(&[Bench::HttpVibe]),
         _ => Err(
-            Failure::usage(format!("there is no such benchmark of {protocol}")).next(
-                "chancery bench pipeline --protocol agh, chancery bench replay --protocol vibe",
-            ),
+            Failure::usage(format!("there is no such benchmark of {protocol}"))
+                .next("of agh there is pipeline, of vibe http and replay"),
         ),
     }
 }

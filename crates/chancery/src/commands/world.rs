@@ -3,11 +3,17 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use chancery_core::canonical::{Dialect, to_bytes};
+use chancery_core::json::{ReadRules, Value, read};
+use chancery_core::rows::MapRows;
 use chancery_vibe::world::change::{Change, MAX_ENTRIES};
+use chancery_vibe::world::hash::state_hash;
+use chancery_vibe::world::rows::Table;
+use chancery_vibe::world::seed::Seed;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::client::{self, NodeArgs};
+use crate::client::{self, NodeArgs, NodeClient};
 use crate::config::{Flags, Sources};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input;
@@ -21,6 +27,18 @@ pub(crate) enum WorldCommand {
         after_help = "Example:\n  chancery world apply catalog.json --token-file admin.token"
     )]
     Apply(ApplyArgs),
+    /// The SHA-256 over the seven tables, as log replay prints it: of a node that is at rest, or of a seed
+    #[command(after_help = "Example:\n  chancery world hash world.json")]
+    Hash(HashArgs),
+}
+
+/// What `world hash` is asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HashArgs {
+    /// A world seed; - for standard input [default: the tables of the running node]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    node: NodeArgs,
 }
 
 /// What `world apply` is asked.
@@ -40,7 +58,66 @@ pub(crate) fn run(
 ) -> Outcome {
     match command {
         WorldCommand::Apply(args) => apply(&args, sources, terminal),
+        WorldCommand::Hash(args) => hash(&args, sources, terminal),
     }
+}
+
+fn hash(args: &HashArgs, sources: &dyn Fn(Flags) -> Sources, terminal: &mut Terminal) -> Outcome {
+    let rows = match &args.file {
+        Some(file) => {
+            let seed = Seed::parse(&input::read(file)?);
+            let name = input::name(file);
+            let seed = seed.map_err(|fault| Failure::usage(format!("{name}: {fault}")))?;
+            seed.rows()
+        }
+        None => client::block_on(tables(&args.node.client(sources)?))?,
+    };
+    let hash = state_hash(&rows).map_err(|damage| Failure::damaged(damage.to_string()))?;
+    if terminal.json {
+        terminal.json_line(&json!({"state_hash": hash.hex()}))?;
+    } else {
+        writeln!(terminal.out, "{}", hash.hex())?;
+    }
+    Ok(Exit::Done)
+}
+
+/// All rows of the world, read from a node table by table and page by page.
+async fn tables(node: &NodeClient) -> Result<MapRows, Failure> {
+    let mut rows = MapRows::default();
+    for table in Table::ALL {
+        let mut after: Option<String> = None;
+        loop {
+            let path = ["vcp", "world", table.as_str()];
+            let asked = match &after {
+                Some(entry) => node.get_where(&path, ("after", entry)).await?,
+                None => node.get(&path).await?,
+            };
+            let told = asked.done(table.as_str())?;
+            let page = page(told.text().as_bytes(), table, &mut rows)?;
+            match page {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Takes the rows of a page; gives the entry to go on after.
+fn page(text: &[u8], table: Table, rows: &mut MapRows) -> Result<Option<String>, Failure> {
+    let rules = ReadRules {
+        max_bytes: usize::MAX,
+        ..ReadRules::OWN
+    };
+    let strange = || Failure::damaged(format!("the node's table {} is none", table.as_str()));
+    let told = read(text, &rules).map_err(|_| strange())?;
+    let found = told.get("rows").and_then(Value::as_object);
+    let found = found.ok_or_else(strange)?.iter();
+    let row = |(entry, row): (&str, &Value<'_>)| {
+        (table.key(entry), Some(to_bytes(row, Dialect::Vibe).into()))
+    };
+    rows.apply(found.map(row));
+    Ok(told.get("next").and_then(Value::as_str).map(str::to_owned))
 }
 
 fn apply(args: &ApplyArgs, sources: &dyn Fn(Flags) -> Sources, terminal: &mut Terminal) -> Outcome {

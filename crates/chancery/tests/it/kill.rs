@@ -342,16 +342,16 @@ fn rows(place: &Place) -> Vec<(RowKey, Bytes)> {
 }
 
 /// Random moments. They decide when a process is killed, which no seed could make happen again.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).unwrap();
         Self(u64::from_le_bytes(seed) | 1)
     }
 
-    fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
         // xorshift64
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -39,4 +39,6 @@ mod support;
 mod value_context_log;
 mod vectors;
 mod vibe_commands;
+mod vibe_storm;
 mod wire;
+mod world_apply;

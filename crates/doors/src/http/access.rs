@@ -100,6 +100,9 @@ pub(crate) async fn bearer_token(door: &HttpDoor, headers: &HeaderMap) -> Result
     let Some(token) = bearer(headers) else {
         return Ok(Bearer::Missing);
     };
+    if let Some(record) = door.office.bearer_at_hand(token) {
+        return Ok(Bearer::InForce(record));
+    }
     let token = token.to_owned();
     let record = door.read(move |office| office.bearer(&token)).await?;
     Ok(record.map_or(Bearer::Unknown, Bearer::InForce))

@@ -21,6 +21,7 @@ mod support;
 mod vacant_call;
 mod vacant_serving;
 mod vacant_vectors;
+mod vibe_cuts;
 mod vibe_http;
 mod vibe_races;
 mod vibe_support;

@@ -92,6 +92,32 @@ async fn a_table_shows_each_caller_its_part() {
     node.stop().await;
 }
 
+// VC-HTTP-5, VC-WLD-3, CH-LIM-1
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_told_page_by_page() {
+    let node = guarded().await;
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/vcp/world/catalog?limit=1&after={after}");
+        let (status, page) = get(&node, "psp", &path).await;
+        assert_eq!(status, 200, "{page}");
+        let rows = page["rows"].as_object().unwrap();
+        assert!(rows.len() <= 1);
+        seen.extend(rows.keys().cloned());
+        match page["next"].as_str() {
+            Some(next) => after = next.replace('/', "%2F"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ["m_keys/sku_quiet", "m_other/sku_loud"]);
+    // What a caller may not see is passed over, not shown as a gap.
+    let (_, page) = get(&node, "keys", "/vcp/world/inventory?limit=5").await;
+    let own: Vec<&String> = page["rows"].as_object().unwrap().keys().collect();
+    assert_eq!(own, ["m_keys/sku_quiet"]);
+    assert_eq!(page["next"], Value::Null);
+    node.stop().await;
+}
+
 // VC-ADR-7, VC-ADR-8, VC-HTTP-5, VC-HTTP-6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_its_owners_and_the_platforms() {

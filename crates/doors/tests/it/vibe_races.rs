@@ -1,15 +1,22 @@
-//! Many buyers on the last units, over HTTP, on a durable store.
+//! Many buyers on the last units: over HTTP on a durable store, and in process.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chancery_node::Office;
+use chancery_store::Memory;
 use serde_json::{Value, json};
 
 use crate::support::{answer, temporary};
-use crate::vibe_support::{Market, settle, world};
+use crate::vibe_support::{Market, accept, approve, mandate, offer_of, settle, world};
 
 const BUYERS: usize = 64;
 
-fn rounds() -> usize {
-    let given = std::env::var("CHANCERY_RACE_ROUNDS").ok();
-    given.and_then(|rounds| rounds.parse().ok()).unwrap_or(200)
+fn rounds(name: &str, usual: usize) -> usize {
+    let given = std::env::var(name).ok();
+    given
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or(usual)
 }
 
 /// A world in which every round has a stock of its own, one to five units.
@@ -38,7 +45,7 @@ const fn stock(round: usize) -> u64 {
 // VC-SET-5, VC-SET-1, VC-ACT-world-4
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_units_are_sold_once() {
-    let rounds = rounds();
+    let rounds = rounds("CHANCERY_RACE_ROUNDS", 200);
     let (_kept, dir) = temporary();
     let market = Market::over(stocked(rounds).to_string().as_bytes());
     let store = market.embedded(&dir);
@@ -87,4 +94,65 @@ async fn the_last_units_are_sold_once() {
     assert_eq!(ledger["rows"]["acc_keys"]["balance"], json!(sold * 11_900));
     println!("{rounds} rounds of {BUYERS} buyers: {sold} units sold");
     node.stop().await;
+}
+
+/// Rounds of one node: its rows stay in memory.
+const ROUNDS_OF_A_NODE: usize = 100;
+
+async fn say(office: &Office, envelope: &Value) -> Result<Value, &'static str> {
+    let body = Bytes::from(envelope.to_string());
+    let answered = office.receive_vibe(body, None, None).await;
+    let answered = answered.map_err(|refusal| refusal.code)?;
+    Ok(serde_json::from_slice(&answered.body).unwrap())
+}
+
+/// Takes a session to a certificate that was approved, and gives the request to settle it.
+async fn ready(office: &Office, session: &str, sku: &str) -> Value {
+    say(office, &mandate(session, "c_ada", "acc_ada"))
+        .await
+        .unwrap();
+    say(office, &offer_of(session, sku)).await.unwrap();
+    let told = say(office, &accept(session)).await.unwrap();
+    let made = told["emitted"].as_array().unwrap().iter();
+    let mut certs = made.filter_map(|made| made["action"]["payload"]["cert_id"].as_str());
+    let cert = certs.next().unwrap().to_owned();
+    say(office, &approve(session, &cert)).await.unwrap();
+    settle(session, &cert)
+}
+
+// VC-SET-5, VC-SET-1
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_units_are_sold_once_in_process() {
+    let mut left = rounds("CHANCERY_RACE_ROUNDS_IN_PROCESS", 20);
+    let (mut all, mut sold) = (0, 0);
+    while left > 0 {
+        let rounds = left.min(ROUNDS_OF_A_NODE);
+        let market = Market::over(stocked(rounds).to_string().as_bytes());
+        let node = market.start(Arc::new(Memory::new())).await;
+        for round in 0..rounds {
+            let sku = format!("sku_{round}");
+            let mut requests = Vec::new();
+            for buyer in 0..BUYERS {
+                let session = format!("r{round}b{buyer}");
+                requests.push(ready(&node.office, &session, &sku).await);
+            }
+            let racing = requests.into_iter().map(|request| {
+                let office = Arc::clone(&node.office);
+                tokio::spawn(async move { say(&office, &request).await.map(|_| ()) })
+            });
+            let mut winners = 0;
+            for answered in racing.collect::<Vec<_>>() {
+                match answered.await.unwrap() {
+                    Ok(()) => winners += 1,
+                    Err(code) => assert_eq!(code, "insufficient_inventory"),
+                }
+            }
+            assert_eq!(winners, stock(round), "round {round}");
+            sold += winners;
+        }
+        node.stop().await;
+        all += rounds;
+        left -= rounds;
+    }
+    println!("{all} rounds of {BUYERS} buyers in process: {sold} units sold");
 }

@@ -255,6 +255,38 @@ pub fn offer(session: &str, price: u64) -> Value {
     )
 }
 
+/// The same of another sku at 11,900.
+pub fn offer_of(session: &str, sku: &str) -> Value {
+    let mut offer = offer(session, 11_900);
+    offer["action"]["payload"]["sku_id"] = json!(sku);
+    offer
+}
+
+/// The buyer's yes to it, with the wish to have it verified.
+pub fn accept(session: &str) -> Value {
+    let accept = envelope(
+        &format!("{session}-accept"),
+        session,
+        "buyer:negotiation",
+        "platform:aggregator",
+        "commerce.accept_offer",
+        json!({"offer_id": format!("off_{session}")}),
+    );
+    reply(accept, &format!("{session}-offer"))
+}
+
+/// The principal's yes to a certificate.
+pub fn approve(session: &str, cert: &str) -> Value {
+    envelope(
+        &format!("{session}-approve"),
+        session,
+        "consumer:persona",
+        "buyer:authorization",
+        "delegate.approve_purchase",
+        json!({"cert_id": cert}),
+    )
+}
+
 impl Served {
     /// Takes a session to a certificate that waits for its principal, and gives its name.
     pub async fn certified(&self, session: &str, consumer: &str, account: &str) -> String {
@@ -271,18 +303,8 @@ impl Served {
         sku: &str,
     ) -> String {
         self.must(&mandate(session, consumer, account)).await;
-        let mut offer = offer(session, 11_900);
-        offer["action"]["payload"]["sku_id"] = json!(sku);
-        self.must(&offer).await;
-        let accept = envelope(
-            &format!("{session}-accept"),
-            session,
-            "buyer:negotiation",
-            "platform:aggregator",
-            "commerce.accept_offer",
-            json!({"offer_id": format!("off_{session}")}),
-        );
-        let body = self.must(&reply(accept, &format!("{session}-offer"))).await;
+        self.must(&offer_of(session, sku)).await;
+        let body = self.must(&accept(session)).await;
         assert_eq!(body["follow_up_error"], Value::Null, "{body}");
         let cert = body["emitted"]
             .as_array()
@@ -298,15 +320,7 @@ impl Served {
 
     /// The principal's yes.
     pub async fn approve(&self, session: &str, cert: &str) {
-        let yes = envelope(
-            &format!("{session}-approve"),
-            session,
-            "consumer:persona",
-            "buyer:authorization",
-            "delegate.approve_purchase",
-            json!({"cert_id": cert}),
-        );
-        self.must(&yes).await;
+        self.must(&approve(session, cert)).await;
     }
 }
 

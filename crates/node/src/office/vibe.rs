@@ -11,7 +11,7 @@ use chancery_core::inbox::InboxName;
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::protocol::{Caller, Door, Input, Protocol as _};
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::RowsDamaged;
+use chancery_core::rows::{RowKey, RowsDamaged};
 use chancery_core::time::format_audit;
 use chancery_store::{StoreError, StoreRows};
 use chancery_vibe::Answer;
@@ -211,6 +211,25 @@ impl Office {
             return Ok(None);
         };
         read::table(&self.rows(), table, reader).map_err(damaged)
+    }
+
+    /// A part of a table: at most so many rows after an entry.
+    pub fn vibe_table_page(
+        &self,
+        name: &str,
+        reader: &Reader,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(table) = Table::parse(name) else {
+            return Ok(None);
+        };
+        let store = self.gate().store();
+        let fetch = |prefix: &RowKey, after: Option<&RowKey>, limit| {
+            let found = store.scan(prefix, after, limit);
+            found.map_err(|error| RowsDamaged(error.to_string()))
+        };
+        read::page(&self.rows(), &fetch, table, reader, after, limit).map_err(damaged)
     }
 
     /// A session as a caller may see it; none when it may not.

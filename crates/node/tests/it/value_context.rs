@@ -283,7 +283,9 @@ async fn a_token_opens_until_it_is_revoked() {
     bureau.stop().await;
     let bureau = office(&dir).await;
     let office = &bureau.office;
+    assert_eq!(office.bearer_at_hand(&token), None, "nobody showed it yet");
     assert_eq!(office.bearer(&token).unwrap(), Some(record.clone()));
+    assert_eq!(office.bearer_at_hand(&token), Some(record.clone()));
     assert_eq!(office.tokens().unwrap(), std::slice::from_ref(&record));
     let (id, _) = token.split_once('.').unwrap();
     for wrong in [
@@ -298,6 +300,7 @@ async fn a_token_opens_until_it_is_revoked() {
     }
     assert!(office.revoke_token(&record.id).await.unwrap());
     assert!(!office.revoke_token("no-such-token").await.unwrap());
+    assert_eq!(office.bearer_at_hand(&token), None, "a change is followed");
     assert_eq!(office.bearer(&token).unwrap(), None);
     assert!(office.tokens().unwrap()[0].revoked);
     // Neither the token nor its hash is on the log (CH-JRN-1).

@@ -86,9 +86,8 @@ pub(super) fn accept(
         follow_up_error.as_ref(),
     );
     if let (true, Some(own)) = (step.action.is_mutation(), step.key) {
-        let row = idempotency::row(message, turn.eval, &body);
-        turn.cx
-            .put_bytes(key::idempotency(principal, step.from_text, own), row);
+        let (eval, settings) = (turn.eval, turn.settings);
+        idempotency::bind(message, own, principal, eval, &body, settings, turn.cx)?;
     }
     Ok(Answer::Accepted {
         body,

@@ -14,6 +14,7 @@ use super::views;
 use crate::action::Action;
 use crate::code::Code;
 use crate::payload::Authorize;
+use crate::settings::Clock;
 use crate::state::{
     AuthRow, AuthState, CertRow, CertState, Hold, Holds, MandateRow, OfferState, OrderFile, Phase,
     key,
@@ -106,8 +107,12 @@ fn check_funds(
     }
 }
 
-/// Adds a hold. Lapsed ones stay: another session's clock may be behind this one's (VC-CLR-17).
+/// Adds a hold. Lapsed ones stay while another session's clock may be behind this one's (VC-CLR-17): never under the
+/// wall clock, which all sessions share.
 fn hold(turn: &mut Turn<'_, '_>, mut holds: Holds, auth: &AuthRow, amount: u64) {
+    if turn.settings.clock == Clock::Wall {
+        holds.0.retain(|hold| turn.eval < hold.until);
+    }
     holds.0.push(Hold {
         auth_id: auth.auth_id.clone(),
         amount,

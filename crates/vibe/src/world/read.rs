@@ -67,12 +67,7 @@ pub fn table(
     table: Table,
     reader: &Reader,
 ) -> Result<Option<Vec<u8>>, RowsDamaged> {
-    let hidden = match table {
-        Table::Inventory => matches!(reader, Reader::Consumer(_)),
-        Table::Ledger => *reader == Reader::Platform,
-        _ => false,
-    };
-    if hidden || *reader == Reader::Nobody {
+    if is_hidden(table, reader) {
         return Ok(None);
     }
     let mut text = Vec::from(&b"{\"rows\":{"[..]);
@@ -88,6 +83,80 @@ pub fn table(
         write_string(&entry, &mut text);
         text.push(b':');
         text.extend_from_slice(&row);
+    }
+    text.extend_from_slice(b"},\"table\":");
+    write_string(table.as_str(), &mut text);
+    text.push(b'}');
+    Ok(Some(text))
+}
+
+/// Whether a caller may see nothing of a table.
+fn is_hidden(table: Table, reader: &Reader) -> bool {
+    let hidden = match table {
+        Table::Inventory => matches!(reader, Reader::Consumer(_)),
+        Table::Ledger => *reader == Reader::Platform,
+        _ => false,
+    };
+    hidden || *reader == Reader::Nobody
+}
+
+/// Rows that one page looks at, so that what a caller may not see costs no more than what it may.
+const MOST_LOOKED_AT: usize = 20_000;
+/// Rows that are fetched at once.
+const AT_ONCE: usize = 1_000;
+
+/// Fetches rows of a table in order: those after a key, at most so many.
+pub type Fetch<'f> =
+    &'f dyn Fn(&RowKey, Option<&RowKey>, usize) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged>;
+
+/// A part of a table as the caller may see it: at most `limit` rows after an entry, in the order of their keys.
+/// `{"next": key|null, "rows": {key: row}, "table": name}`; where there may be more, `next` is the entry to go on after.
+///
+/// # Errors
+/// The rows cannot be read.
+pub fn page(
+    rows: &dyn Rows,
+    fetch: Fetch<'_>,
+    table: Table,
+    reader: &Reader,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Option<Vec<u8>>, RowsDamaged> {
+    if is_hidden(table, reader) {
+        return Ok(None);
+    }
+    let (mut seen, mut looked_at) = (Vec::new(), 0);
+    let mut last = after.map(|entry| table.key(entry));
+    let next = 'looking: loop {
+        let found = fetch(&table.prefix(), last.as_ref(), AT_ONCE)?;
+        if found.is_empty() {
+            break None;
+        }
+        for (row_key, row) in found {
+            let entry = entry_of(&row_key);
+            looked_at += 1;
+            if may_see(rows, table, &entry, &row, reader)? {
+                seen.push((entry.clone(), row));
+            }
+            last = Some(row_key);
+            if seen.len() == limit || looked_at == MOST_LOOKED_AT {
+                break 'looking Some(entry);
+            }
+        }
+    };
+    let mut text = Vec::from(&b"{\"next\":"[..]);
+    match next {
+        Some(entry) => write_string(&entry, &mut text),
+        None => text.extend_from_slice(b"null"),
+    }
+    text.extend_from_slice(b",\"rows\":{");
+    for (index, (entry, row)) in seen.iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        write_string(entry, &mut text);
+        text.push(b':');
+        text.extend_from_slice(row);
     }
     text.extend_from_slice(b"},\"table\":");
     write_string(table.as_str(), &mut text);

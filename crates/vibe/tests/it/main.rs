@@ -1,14 +1,20 @@
 //! The protocol from outside: vectors, own transcripts, replay, permissions, money, world.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod agreements;
 mod ap2;
+mod coverage;
 mod crashes;
 mod doors;
+mod exhaustive;
 mod identity;
 mod limits;
+mod model;
 mod permissions;
+mod promises;
 mod reads;
 mod replay;
+mod retention;
 mod search;
 mod suite;
 mod support;

@@ -60,7 +60,8 @@ pub fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-fn play_as(
+/// Plays a transcript, each body rewritten, and looks at the node at the end.
+pub fn play_as(
     transcript: &Value<'_>,
     rewrite: &dyn Fn(&[u8]) -> Vec<u8>,
     at_end: &mut dyn FnMut(&Host),
@@ -78,7 +79,7 @@ fn play_as(
 
 #[test]
 fn every_transcript_is_replayed_byte_for_byte() {
-    // VC-RPL-1, VC-RPL-2, VC-IDEM-8, VC-SIG-6, CH-JRN-7
+    // VC-RPL-1, VC-RPL-2, VC-IDEM-8, VC-SIG-1, VC-SIG-6, CH-JRN-7
     let (mut logs, mut count, mut signatures) = (0, 0, 0);
     transcripts(|transcript, seed| {
         play_as(transcript, &|body| body.to_vec(), &mut |host| {

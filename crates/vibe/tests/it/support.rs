@@ -5,8 +5,12 @@ use chancery_core::admin::TokenRecord;
 use chancery_core::time::{Time, parse_vibe};
 use chancery_vibe::conformance::{Host, Reply, Request};
 use chancery_vibe::settings::Settings;
+use chancery_vibe::world::read::{self, Reader};
+use chancery_vibe::world::rows::Table;
 use chancery_vibe::world::seed::Seed;
 use serde_json::{Value, json};
+
+use crate::replay::lines;
 
 /// A world with two merchants and three consumers.
 pub fn world() -> Value {
@@ -139,6 +143,13 @@ pub fn noon(seconds: u64) -> String {
     let at = parse_vibe("2026-05-15T12:00:00Z").unwrap();
     at.saturating_add(std::time::Duration::from_secs(seconds))
         .to_string()
+}
+
+/// How many seconds after noon a stamp is.
+pub fn seconds(stamp: &Value) -> u64 {
+    let noon = parse_vibe("2026-05-15T12:00:00Z").unwrap();
+    let at = parse_vibe(stamp.as_str().unwrap()).unwrap();
+    at.since(noon).unwrap().as_secs()
 }
 
 impl Desk {
@@ -278,4 +289,39 @@ pub fn agreed(
         .as_str()
         .unwrap()
         .to_owned()
+}
+
+impl Desk {
+    /// Sends what must be refused, and gives the code.
+    pub fn no(&mut self, way: Way, session: &str, reply: Option<&str>, payload: Value) -> String {
+        let (_, answer) = self.send(way, session, reply, payload);
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(answer.lines_added, 0);
+        body["code"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{body}"))
+            .to_owned()
+    }
+
+    /// Sends what must be accepted, and gives the answer.
+    pub fn told(&mut self, way: Way, session: &str, reply: Option<&str>, payload: Value) -> Value {
+        let (_, answer) = self.send(way, session, reply, payload);
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(answer.status, 200, "{body}");
+        body
+    }
+
+    /// What is on an account.
+    pub fn balance(&self, account: &str) -> i64 {
+        let text = read::table(self.host.rows(), Table::Ledger, &Reader::Psp).unwrap();
+        let told: Value = serde_json::from_slice(&text.unwrap()).unwrap();
+        told["rows"][account]["balance"].as_i64().unwrap()
+    }
+
+    /// The lines so far.
+    pub fn log(&self) -> Vec<Value> {
+        let lines = lines(self.host.units());
+        let read = |line: &Bytes| serde_json::from_slice(line).unwrap();
+        lines.iter().map(read).collect()
+    }
 }

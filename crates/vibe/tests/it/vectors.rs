@@ -81,6 +81,8 @@ fn every_transcript_of_our_own_passes() {
     // VC-ACT-platform.rule_dispute-1, VC-ACT-platform.rule_dispute-2, VC-ACT-platform.settle_payment-3
     // VC-ACT-world-3, VC-ACT-world-4, VC-AP2-2, VC-CLR-2, VC-CLR-4, VC-CLR-5, VC-CLR-6, VC-CLR-8, VC-CLR-12
     // VC-CLR-14, VC-CLR-15, VC-CLR-20, VC-DSP-3, VC-DSP-5, VC-GATE-4, VC-HTTP-3, VC-OBJ-PurchaseMandate-2
-    // VC-PART-3, VC-PIPE-1, VC-SET-4, VC-SIG-2, VC-SIG-4, VC-SM-1, VC-SM-2, VC-SM-5
+    // VC-PART-3, VC-PIPE-1, VC-SET-4, VC-SIG-2, VC-SIG-4, VC-SM-1, VC-SM-2, VC-SM-5, VC-SM-3, VC-SM-4, VC-AUD-3
+    // VC-ACT-commerce.reject_offer-1, VC-ACT-platform.refund_payment-1, VC-ACT-platform.rule_dispute-3, VC-DSP-4
+    // VC-ACT-commerce.search-3, VC-PRIV-4, VC-PRIV-5, VC-GEN-5, VC-PIPE-3, VC-SET-6
     run_all("tests/transcripts");
 }

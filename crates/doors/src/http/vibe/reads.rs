@@ -67,11 +67,28 @@ pub(crate) async fn approvals(door: Arc<HttpDoor>, call: Call) -> Reply {
     .await
 }
 
-/// A table of the world (VC-WLD-3).
+/// Rows of a table that are answered at once, and at most.
+const ROWS: u64 = 1_000;
+const ROWS_AT_MOST: u64 = 10_000;
+
+/// A table of the world (VC-WLD-3), page by page.
 pub(crate) async fn table(door: Arc<HttpDoor>, call: Call) -> Reply {
     let reader = vibe_reader(token_of(&call.access));
     let name = call.param("table").to_owned();
-    answer(&door, None, move |office| office.vibe_table(&name, &reader)).await
+    let asked = Query::of(&call.parts).and_then(|query| {
+        let limit = query.number("limit")?.unwrap_or(ROWS);
+        let after = query.text("after").map(str::to_owned);
+        Ok((after, limit.clamp(1, ROWS_AT_MOST)))
+    });
+    let (after, limit) = match asked {
+        Ok(asked) => asked,
+        Err(reply) => return failed(&reply),
+    };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    answer(&door, None, move |office| {
+        office.vibe_table_page(&name, &reader, after.as_deref(), limit)
+    })
+    .await
 }
 
 /// The lines of this protocol, byte for byte: for the platform alone, because they hold mandates.
