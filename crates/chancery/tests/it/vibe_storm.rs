@@ -16,6 +16,7 @@ use chancery_vibe::world::seed::Seed;
 use serde_json::{Value, json};
 
 use crate::kill::Random;
+use crate::served::Served;
 use crate::support::Place;
 use crate::wire::Wire;
 
@@ -261,6 +262,72 @@ fn replayed(place: &Place) -> MapRows {
     rows
 }
 
+/// What a storm came to.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    kills: u64,
+    settled: u64,
+    refunded: u64,
+    repeats: u64,
+}
+
+/// One buyer's deals until it is over.
+fn deals(number: usize, address: &Address, over: &AtomicBool) -> Told {
+    let mut buyer = Buyer {
+        number,
+        address,
+        wire: None,
+        settled: 0,
+        refunded: 0,
+        repeats: 0,
+    };
+    let mut deals = 0;
+    while !over.load(Ordering::SeqCst) {
+        buyer.deal(deals);
+        deals += 1;
+    }
+    Told {
+        kills: 0,
+        settled: buyer.settled,
+        refunded: buyer.refunded,
+        repeats: buyer.repeats,
+    }
+}
+
+/// Deals and kills for so long; gives the last node.
+fn storm(place: &Place, seconds: u64) -> (Told, Served) {
+    let (address, over) = (Address::default(), AtomicBool::new(false));
+    let mut random = Random::new();
+    std::thread::scope(|scope| {
+        let buyer = |number| {
+            let (address, over) = (&address, &over);
+            scope.spawn(move || deals(number, address, over))
+        };
+        let buyers: Vec<_> = (0..BUYERS).map(buyer).collect();
+        let started = Instant::now();
+        let mut told = Told::default();
+        let mut node = place.serve();
+        address.set(Some(node.address));
+        while started.elapsed() < Duration::from_secs(seconds) {
+            // The moment itself is what is random here: nothing is awaited.
+            std::thread::sleep(Duration::from_micros(random.between(200_000, 2_000_000)));
+            address.set(None);
+            node.kill();
+            told.kills += 1;
+            node = place.serve();
+            address.set(Some(node.address));
+        }
+        over.store(true, Ordering::SeqCst);
+        for buyer in buyers {
+            let one = buyer.join().unwrap();
+            told.settled += one.settled;
+            told.refunded += one.refunded;
+            told.repeats += one.repeats;
+        }
+        (told, node)
+    })
+}
+
 #[test]
 fn deals_go_on_through_kills_and_the_ledger_is_what_the_log_gives() {
     // VC-SET-3, VC-IDEM-1, VC-IDEM-8, VC-PIPE-2, VC-RPL-1, CH-NET-3, VC-HTTP-7
@@ -275,49 +342,13 @@ fn deals_go_on_through_kills_and_the_ledger_is_what_the_log_gives() {
         .with("CHANCERY_INBOX_DEPTH", "100000000")
         .with("CHANCERY_VIBE_WORLD", "world.json");
     place.write("world.json", world().to_string());
-    let (address, over) = (Address::default(), AtomicBool::new(false));
-    let mut random = Random::new();
-    let mut kills = 0;
-    let (settled, refunded, repeats, last) = std::thread::scope(|scope| {
-        let buyer = |number| {
-            let (address, over) = (&address, &over);
-            scope.spawn(move || {
-                let mut buyer = Buyer {
-                    number,
-                    address,
-                    wire: None,
-                    settled: 0,
-                    refunded: 0,
-                    repeats: 0,
-                };
-                let mut deals = 0;
-                while !over.load(Ordering::SeqCst) {
-                    buyer.deal(deals);
-                    deals += 1;
-                }
-                (buyer.settled, buyer.refunded, buyer.repeats)
-            })
-        };
-        let buyers: Vec<_> = (0..BUYERS).map(buyer).collect();
-        let started = Instant::now();
-        let mut node = place.serve();
-        address.set(Some(node.address));
-        while started.elapsed() < Duration::from_secs(seconds) {
-            // The moment itself is what is random here: nothing is awaited.
-            std::thread::sleep(Duration::from_micros(random.between(200_000, 2_000_000)));
-            address.set(None);
-            node.kill();
-            kills += 1;
-            node = place.serve();
-            address.set(Some(node.address));
-        }
-        over.store(true, Ordering::SeqCst);
-        let told = buyers.into_iter().map(|buyer| buyer.join().unwrap());
-        let sum = told.fold((0, 0, 0), |sum, one| {
-            (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2)
-        });
-        (sum.0, sum.1, sum.2, node)
-    });
+    let (told, last) = storm(&place, seconds);
+    let Told {
+        kills,
+        settled,
+        refunded,
+        repeats,
+    } = told;
     let ledger = last.wire().get("/vcp/world/ledger").unwrap();
     let orders = orders(&mut last.wire());
     last.stop_well();

@@ -4,10 +4,45 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::market::MarketNode;
+use crate::market::{MarketNode, envelope};
+use crate::wire::Wire;
 
 /// SKUs of an ordinary run; `CHANCERY_APPLY_SKUS` asks for another number.
 const SKUS: usize = 3_000;
+
+/// Searches that are timed.
+const SEARCHES: usize = 200;
+
+/// Looks for listings one by one over one connection, and tells how long an answer took.
+fn searches(node: &MarketNode, skus: usize) {
+    let address = node.url.strip_prefix("http://").unwrap();
+    let mut wire = Wire::connect(address.parse().unwrap()).unwrap();
+    let mut times = Vec::new();
+    for number in 0..SEARCHES {
+        let wanted = number * (skus - 1) / (SEARCHES - 1);
+        let mut search = envelope(
+            "s",
+            &format!("search{number}"),
+            "buyer:discovery",
+            "platform:aggregator",
+            "commerce.search",
+            json!({"query": format!("keyboard {wanted}")}),
+        );
+        search["idempotency_key"] = Value::Null;
+        let sent = Instant::now();
+        let found = wire.post("/vcp", search.to_string().as_bytes()).unwrap();
+        times.push(sent.elapsed());
+        let found = found.ok();
+        let first = &found["emitted"][0]["action"]["payload"]["candidates"][0];
+        assert_eq!(first["sku_id"], format!("sku_{wanted:06}"));
+    }
+    times.sort_unstable();
+    println!(
+        "a search over {skus} SKUs, durable: p50 {:?}, p99 {:?}",
+        times[SEARCHES / 2],
+        times[SEARCHES * 99 / 100]
+    );
+}
 
 #[test]
 fn a_large_catalog_is_applied_searched_and_replayed() {
@@ -36,18 +71,7 @@ fn a_large_catalog_is_applied_searched_and_replayed() {
         started.elapsed().as_secs_f64()
     );
     assert_eq!(told["entries"], json!(2 * skus));
-    let mut search = crate::market::envelope(
-        "s",
-        "search",
-        "buyer:discovery",
-        "platform:aggregator",
-        "commerce.search",
-        json!({"query": format!("{}", skus - 1)}),
-    );
-    search["idempotency_key"] = Value::Null;
-    let found = node.say(&search);
-    let first = &found["emitted"][0]["action"]["payload"]["candidates"][0];
-    assert_eq!(first["sku_id"], format!("sku_{:06}", skus - 1));
+    searches(&node, skus);
     let hash = node.run(&["world", "hash"]).exits(0).text();
     node.stop();
     let replayed = node

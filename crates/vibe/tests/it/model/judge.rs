@@ -221,7 +221,40 @@ impl Model {
         id: &str,
         at: u64,
     ) -> Option<Result<Envelope, Code>> {
-        let made = |from, to, kind, payload| Envelope {
+        let (aggregator, buyer) = ("platform:aggregator", "buyer:authorization");
+        let (way, payload) = match after.kind {
+            "commerce.search" => {
+                let way = [aggregator, "buyer:discovery", "platform.rank_offers"];
+                (way, json!({"query_msg_id": after.id}))
+            }
+            "commerce.accept_offer" if after.to == aggregator => {
+                let way = [aggregator, buyer, "platform.verify_claims"];
+                (way, self.verdict_on(after.text("offer_id"), at))
+            }
+            "platform.verify_claims" => {
+                let offer_id = after.text("offer_id");
+                if self.offers[offer_id].verification != "passed" {
+                    return None;
+                }
+                let written = self.attestation(session, offer_id, &object("cert", id), at);
+                let way = [aggregator, buyer, "platform.create_match_certificate"];
+                match written {
+                    Ok(payload) => (way, payload),
+                    Err(code) => return Some(Err(code)),
+                }
+            }
+            "platform.create_match_certificate" | "delegate.approve_purchase" => {
+                let way = ["platform:psp", buyer, "platform.authorize_payment"];
+                (way, self.payment_due(after.text("cert_id"))?)
+            }
+            "commerce.respond_return" if after.text("decision") == "approve" => {
+                let way = ["platform:psp", buyer, "platform.refund_payment"];
+                (way, self.refund_due(after.text("return_id")))
+            }
+            _ => return None,
+        };
+        let [from, to, kind] = way;
+        Some(Ok(Envelope {
             id: id.to_owned(),
             ts: after.ts,
             from,
@@ -231,73 +264,24 @@ impl Model {
             key: Some(id.to_owned()),
             kind,
             payload,
-        };
-        let aggregator = "platform:aggregator";
-        let buyer = "buyer:authorization";
-        match after.kind {
-            "commerce.search" => {
-                let payload = json!({"query_msg_id": after.id});
-                Some(Ok(made(
-                    aggregator,
-                    "buyer:discovery",
-                    "platform.rank_offers",
-                    payload,
-                )))
-            }
-            "commerce.accept_offer" if after.to == aggregator => {
-                let payload = self.verdict_on(after.text("offer_id"), at);
-                Some(Ok(made(
-                    aggregator,
-                    buyer,
-                    "platform.verify_claims",
-                    payload,
-                )))
-            }
-            "platform.verify_claims" => {
-                let offer_id = after.text("offer_id");
-                if self.offers[offer_id].verification != "passed" {
-                    return None;
-                }
-                let cert_id = object("cert", id);
-                let written = self.attestation(session, offer_id, &cert_id, at);
-                Some(written.map(|payload| {
-                    made(
-                        aggregator,
-                        buyer,
-                        "platform.create_match_certificate",
-                        payload,
-                    )
-                }))
-            }
-            "platform.create_match_certificate" | "delegate.approve_purchase" => {
-                let cert_id = after.text("cert_id");
-                if !self.gate(cert_id) {
-                    return None;
-                }
-                let mandate = &self.mandates[&self.certs[cert_id].mandate];
-                let account = mandate.payload["payment_instrument"]["account_id"].as_str()?;
-                let payload = self.payment(cert_id, account);
-                Some(Ok(made(
-                    "platform:psp",
-                    buyer,
-                    "platform.authorize_payment",
-                    payload,
-                )))
-            }
-            "commerce.respond_return" if after.text("decision") == "approve" => {
-                let return_id = after.text("return_id");
-                let row = &self.returns[return_id];
-                let payload = json!({"tx_id": self.orders[&row.order].text("tx_id"), "amount": row.amount,
-                    "basis": {"return_id": return_id}});
-                Some(Ok(made(
-                    "platform:psp",
-                    buyer,
-                    "platform.refund_payment",
-                    payload,
-                )))
-            }
-            _ => None,
+        }))
+    }
+
+    /// What is asked of the account that the mandate names, once the gate is satisfied.
+    fn payment_due(&self, cert_id: &str) -> Option<Value> {
+        if !self.gate(cert_id) {
+            return None;
         }
+        let mandate = &self.mandates[&self.certs[cert_id].mandate];
+        let account = mandate.payload["payment_instrument"]["account_id"].as_str()?;
+        Some(self.payment(cert_id, account))
+    }
+
+    /// What an approved return promised.
+    fn refund_due(&self, return_id: &str) -> Value {
+        let row = &self.returns[return_id];
+        json!({"tx_id": self.orders[&row.order].text("tx_id"), "amount": row.amount,
+            "basis": {"return_id": return_id}})
     }
 
     /// One envelope: its action, and that it is known from now on with what it caused.
