@@ -59,11 +59,10 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Vec
     let samples = usize::try_from(millis / MILLIS_EACH)?.clamp(FEWEST_SAMPLES, SAMPLES);
     let loaded = duration + AFTERWARDS;
     let count = (loaded.as_secs_f64() * REQUESTS_A_SECOND) as usize;
+    let (requests, probes) = (dir.join("requests"), dir.join("probes"));
     let world = World::new(SENDERS, AGENTS, FEW_AGENTS_EACH)?;
-    let requests = dir.join("requests");
     std::fs::write(&requests, requests_of(&world.signed_many(0, count, now())))?;
     let children: Vec<Child> = (0..samples).map(Child::new).collect::<Result<_>>()?;
-    let probes = dir.join("probes");
     std::fs::write(&probes, probes_of(&children))?;
 
     let mut probe = Helper::start(lead, &["emergency", text(&probes)?])?;
@@ -93,10 +92,9 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Vec
     drop(inside);
     let to = door.listening().address;
     let mut load = Helper::start(lead, &["load", text(&requests)?])?;
-    let connections = CONNECTIONS;
     load.ask::<_, Told>(&Ask::Connect {
         to,
-        connections,
+        connections: CONNECTIONS,
         together: 1,
     })?;
 
@@ -117,14 +115,12 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Vec
     runtime.block_on(office.stop())?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     let envelopes = told.answers + 2 * samples as u64;
-    let each = micros_each(cpu, envelopes);
-    let peak = peak_rss_bytes()?;
-    let words = [
-        ("emergency acknowledged", &probed.acknowledged),
-        ("emergency held", &probed.held),
-    ];
-    let reports = words.map(|(name, times)| report(name, times, &told, &probed, (each, peak)));
-    Ok(reports.into())
+    let costs = (micros_each(cpu, envelopes), peak_rss_bytes()?);
+    let told_of = |name, times| report(name, times, &told, &probed, costs);
+    Ok(vec![
+        told_of("emergency acknowledged", &probed.acknowledged),
+        told_of("emergency held", &probed.held),
+    ])
 }
 
 fn report(
