@@ -34,7 +34,7 @@ pub const KEYS: &[Key] = &[
         "clock",
         Kind::Text,
         "\"system\"",
-        "\"system\", or in dev \"fixed:2026-02-15T10:33:30Z\" (stands still) or \"offset:+20s\" (wrong by so much, + or -)",
+        "\"system\", or in dev \"fixed:2026-02-15T10:33:30Z\" (stands still), \"offset:+20s\" (is wrong)",
     )),
     key(
         "entropy",

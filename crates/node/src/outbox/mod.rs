@@ -50,7 +50,8 @@ pub(crate) struct Outbox {
     turns: Arc<Turns>,
     under_way: Semaphore,
     exempt_under_way: Semaphore,
-    tasks: Mutex<JoinSet<()>>,
+    /// The attempts under way; none once they have been ended for good.
+    tasks: Mutex<Option<JoinSet<()>>>,
 }
 
 impl Outbox {
@@ -71,7 +72,7 @@ impl Outbox {
             turns: Arc::default(),
             under_way: Semaphore::new(ATTEMPTS_AT_ONCE),
             exempt_under_way: Semaphore::new(EXEMPT_ATTEMPTS_AT_ONCE),
-            tasks: Mutex::default(),
+            tasks: Mutex::new(Some(JoinSet::new())),
         }
     }
 
@@ -150,20 +151,25 @@ impl Outbox {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.lock_tasks();
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        // What is committed while the node ends is delivered after the next start.
+        if let Some(tasks) = &mut *self.lock_tasks() {
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn(task);
+        }
     }
 
-    /// Ends all attempts, without waiting. What is not settled goes on after the next start.
+    /// Ends all attempts for good, without waiting. What is not settled goes on after the next start.
     pub(crate) fn abort(&self) {
-        self.lock_tasks().abort_all();
+        // Dropping them aborts them.
+        self.lock_tasks().take();
     }
 
-    /// Ends all attempts; when this returns none is under way.
+    /// Ends all attempts for good; when this returns none is under way.
     pub(crate) async fn stop(&self) {
-        let mut tasks = std::mem::take(&mut *self.lock_tasks());
-        tasks.shutdown().await;
+        let tasks = self.lock_tasks().take();
+        if let Some(mut tasks) = tasks {
+            tasks.shutdown().await;
+        }
     }
 
     /// Sends a soft message.
@@ -356,7 +362,7 @@ impl Outbox {
         submitted.is_ok()
     }
 
-    fn lock_tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+    fn lock_tasks(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
