@@ -103,9 +103,14 @@ pub(crate) async fn bearer_token(door: &HttpDoor, headers: &HeaderMap) -> Result
     if let Some(record) = door.office.bearer_at_hand(token) {
         return Ok(Bearer::InForce(record));
     }
+    let place = door.place_to_read().await?;
+    // Another request may have looked it up meanwhile.
+    if let Some(record) = door.office.bearer_at_hand(token) {
+        return Ok(Bearer::InForce(record));
+    }
     let token = token.to_owned();
-    let record = door.read(move |office| office.bearer(&token)).await?;
-    Ok(record.map_or(Bearer::Unknown, Bearer::InForce))
+    let read = door.read_in(place, move |office| office.bearer(&token));
+    Ok(read.await?.0.map_or(Bearer::Unknown, Bearer::InForce))
 }
 
 /// Lets the holder of any token in force in.

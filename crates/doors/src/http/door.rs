@@ -4,6 +4,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::extract::Request;
 use bytes::Bytes;
@@ -23,6 +24,9 @@ use super::failures::Failures;
 use super::limits::HttpLimits;
 use super::reply::{Reply, problem};
 use crate::ws::{Switchboard, WsLimits};
+
+/// How long a request waits until its token can be looked up.
+const WAIT_FOR_A_PLACE: Duration = Duration::from_secs(1);
 
 /// What a reload of the files came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +123,24 @@ impl HttpDoor {
         let Ok(place) = Arc::clone(&self.reads).try_acquire_owned() else {
             return Err(busy());
         };
+        self.read_in(place, ask).await
+    }
+
+    /// A place among the reads under way, waited for a moment: for what every request needs.
+    pub(crate) async fn place_to_read(&self) -> Result<OwnedSemaphorePermit, Reply> {
+        let place = Arc::clone(&self.reads).acquire_owned();
+        match tokio::time::timeout(WAIT_FOR_A_PLACE, place).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(busy()),
+        }
+    }
+
+    /// Reads in a place that was taken before.
+    pub(crate) async fn read_in<T: Send + 'static>(
+        &self,
+        place: OwnedSemaphorePermit,
+        ask: impl FnOnce(&Office) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<(T, OwnedSemaphorePermit), Reply> {
         let office = Arc::clone(&self.office);
         let asked = tokio::task::spawn_blocking(move || (ask(&office), place)).await;
         match asked {
