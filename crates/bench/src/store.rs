@@ -25,8 +25,8 @@ pub(crate) const SENDERS: usize = 1_000;
 pub(crate) const AGENTS: usize = 64;
 /// Lines that become durable together.
 pub(crate) const BATCH: usize = 256;
-/// Batches of one slice: few, so that what is committed was decided just before, as in a node.
-const SLICE: usize = 4;
+/// Batches of one slice.
+const SLICE: usize = 16;
 /// In the sustained run the rules' clock goes faster than the machine's, so that windows reach the size at which
 /// as much ends as begins within the run.
 const CLOCK_FACTOR: u32 = 30;

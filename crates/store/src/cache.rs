@@ -74,11 +74,6 @@ fn cost(key: &RowKey, value: Option<&Bytes>) -> usize {
     ENTRY_BYTES + key.as_bytes().len() + value.map_or(0, Bytes::len)
 }
 
-/// The table uses the lowest and the highest bits; these are neither.
-fn shard_of(hash: u64) -> usize {
-    (hash >> 32) as usize % SHARDS
-}
-
 impl Cache {
     /// An empty cache of about `limit_bytes`, at least [`LEAST_CACHE_BYTES`]. `is_whole` says that the index is empty
     /// as well.
@@ -115,26 +110,18 @@ impl Cache {
         }
     }
 
-    /// Puts committed changes in; they stay until `change` is written. Shard by shard: one lock each, and between two
-    /// locks the processor fetches the memory of many rows at once.
+    /// Puts committed changes in; they stay until `change` is written.
     pub fn apply<'r>(&self, rows: impl IntoIterator<Item = &'r RowChange>, change: u64) {
         let written = self.written();
-        let of_shard = |row: &'r RowChange| {
-            let hash = self.hasher.hash_one(&row.0);
-            (shard_of(hash), hash, row)
-        };
-        let mut rows: Vec<_> = rows.into_iter().map(of_shard).collect();
-        // Stable: of two changes of one row the later stays the later.
-        rows.sort_by_key(|(shard, ..)| *shard);
-        for of_one in rows.chunk_by(|a, b| a.0 == b.0) {
-            let mut shard = self.shards[of_one[0].0]
+        for (key, value) in rows {
+            let hash = self.hasher.hash_one(key);
+            let mut shard = self
+                .shard(hash)
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
             let before = shard.bytes;
-            for (_, hash, (key, value)) in of_one {
-                let slot = shard.put(*hash, key, value.clone(), change);
-                shard.make_room(self.shard_limit_bytes, written, Some(slot), HAND_STEPS);
-            }
+            let slot = shard.put(hash, key, value.clone(), change);
+            shard.make_room(self.shard_limit_bytes, written, Some(slot), HAND_STEPS);
             self.account(before, shard.bytes);
         }
     }
@@ -199,7 +186,8 @@ impl Cache {
     }
 
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
-        &self.shards[shard_of(hash)]
+        // The table uses the lowest and the highest bits; these are neither.
+        &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
     fn account(&self, before: usize, after: usize) {
