@@ -232,6 +232,13 @@ pub struct Aside {
     pub audits: Vec<Audit>,
 }
 
+impl Aside {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.whispers.is_empty() && self.events.is_empty() && self.audits.is_empty()
+    }
+}
+
 impl<'a> Cx<'a> {
     /// A context with nothing decided yet.
     pub fn new(before: Before<'a>) -> Self {

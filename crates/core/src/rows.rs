@@ -4,13 +4,15 @@
 //! touches a disk; a row that is not in memory is reported as [`Lookup::NotLoaded`] so that the host can
 //! fetch it and decide again.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod map;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
+
+pub use map::MapRows;
 
 /// The key of a row: a space (what kind of row) and parts, encoded so that bytes sort as the parts do. Copies share
 /// one allocation: a key is in several maps at once.
@@ -233,74 +235,6 @@ impl<'a> View<'a> {
     /// The writes, sorted by key.
     pub fn into_changes(self) -> Vec<RowChange> {
         self.changes.into_iter().collect()
-    }
-}
-
-/// Rows in memory: for replay, tests and the memory store. Everything is always loaded.
-///
-/// A decision reads single rows, by hash; the order of the keys is kept beside for scans.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MapRows {
-    rows: HashMap<RowKey, Bytes>,
-    order: BTreeSet<RowKey>,
-}
-
-impl MapRows {
-    /// Applies changes.
-    pub fn apply(&mut self, changes: impl IntoIterator<Item = RowChange>) {
-        for (key, change) in changes {
-            match change {
-                Some(bytes) => match self.rows.entry(key) {
-                    Entry::Occupied(mut row) => *row.get_mut() = bytes,
-                    Entry::Vacant(free) => {
-                        self.order.insert(free.key().clone());
-                        free.insert(bytes);
-                    }
-                },
-                None => {
-                    self.rows.remove(&key);
-                    self.order.remove(&key);
-                }
-            }
-        }
-    }
-
-    /// All rows in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&RowKey, &Bytes)> {
-        self.order
-            .iter()
-            .filter_map(|key| self.rows.get_key_value(key))
-    }
-
-    /// One row.
-    pub fn find(&self, key: &RowKey) -> Option<&Bytes> {
-        self.rows.get(key)
-    }
-
-    /// Rows from `start` on (exclusive when `after`), as long as they lie below `prefix`.
-    pub fn range(
-        &self,
-        prefix: &RowKey,
-        start: &RowKey,
-    ) -> impl Iterator<Item = (&RowKey, &Bytes)> {
-        self.order
-            .range(start.clone()..)
-            .take_while(move |key| key.starts_with(prefix))
-            .filter_map(|key| self.rows.get_key_value(key))
-    }
-}
-
-impl Rows for MapRows {
-    fn get(&self, key: &RowKey) -> Lookup {
-        self.find(key)
-            .map_or(Lookup::Absent, |bytes| Lookup::Found(bytes.clone()))
-    }
-
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
-        Ok(self
-            .range(prefix, prefix)
-            .map(|(key, bytes)| (key.clone(), bytes.clone()))
-            .collect())
     }
 }
 

@@ -9,12 +9,14 @@ use chancery_core::json::{Object, Value};
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::{Caller, Door, Input, Protocol};
 use chancery_core::refusal::Refusal;
+use chancery_core::rows::Lookup;
 use chancery_core::time::Time;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::agent_id::AgentId;
+use chancery_value_context::code::Code;
 use chancery_value_context::message::{Kind, Message, Recipient};
 use chancery_value_context::message_id::MessageId;
-use chancery_value_context::rules::own_context_key;
+use chancery_value_context::rules::{self, own_context_key};
 use chancery_value_context::{Answer, ValueContext, sign, signature_help};
 use serde_json::json;
 
@@ -141,15 +143,31 @@ impl Office {
             id,
             permit,
         } = arrival;
-        let submitted = self
-            .gate()
-            .submit(AnyInput::ValueContext(input), received, Some(permit))
-            .await;
-        let result = submitted
-            .map_err(|_| overloaded(&id))
-            .and_then(value_context_answer);
+        let may_be_held = self.may_be_held(&input);
+        let input = AnyInput::ValueContext(input);
+        // Whoever is suspended learns it at once, however many wait to be decided.
+        let held = may_be_held.then(|| self.gate().refusal_on_record(&input, received));
+        let result = match held.flatten() {
+            Some(refusal) if refusal.code == Code::SenderSuspended.as_str() => Err(refusal),
+            _ => {
+                let submitted = self.gate().submit(input, received, Some(permit)).await;
+                submitted
+                    .map_err(|_| overloaded(&id))
+                    .and_then(value_context_answer)
+            }
+        };
         self.note(ProtocolName::ValueContext, &result);
         result
+    }
+
+    /// Whether anything on record is about suspending the sender of an envelope: of most there is nothing.
+    fn may_be_held(&self, input: &Input<ValueContext>) -> bool {
+        let Input::Envelope(authentic) = input else {
+            return false;
+        };
+        let store = self.gate().store();
+        rules::run_states(&authentic.message)
+            .any(|key| matches!(store.peek(&key), Lookup::Found(_)))
     }
 
     /// Sends the share of a hosted agent that greets another one on a new connection (VX-WS-5). None when it has no

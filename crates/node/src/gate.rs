@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
+use chancery_core::decision::{Before, Nonce, Open};
 use chancery_core::keys::Keyring;
 use chancery_core::protocol::Suite;
+use chancery_core::refusal::Refusal;
 use chancery_core::rows::{Lookup, RowKey};
 use chancery_core::time::Time;
-use chancery_journal::{Chain, InForce};
+use chancery_journal::{Chain, InForce, Outcome, decide_input};
 use chancery_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
@@ -17,6 +19,7 @@ use crate::clerks::{Clerks, Hands, Threads};
 use crate::clock::{Clock, Entropy};
 use crate::committer::{AfterCommit, Committer};
 use crate::lanes::Lanes;
+use crate::overlay::Overlay;
 use crate::sequencer::{Decided, Entry, Sequencer};
 use crate::soft::Soft;
 use crate::vault::Vault;
@@ -255,6 +258,29 @@ impl<S: Suite> Gate<S> {
             Ok(decided) => Ok(decided),
             // The node failed with this input under way: it may be on disk or not, so it is not answered at all.
             Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// The refusal that an input gets by what is durable, if it gets one and leaves nothing else. It is no less true
+    /// for what is being decided meanwhile: nobody was told of that yet.
+    pub(crate) fn refusal_on_record(&self, input: &S::Input, received: Time) -> Option<Refusal> {
+        let shared = &*self.shared;
+        let head = shared.store.head();
+        let committed = Overlay::new(Arc::clone(&shared.store));
+        let before = Before {
+            now: head.decision_time(received),
+            seq: head.seq + 1,
+            rows: &committed,
+            windows: &committed,
+            guards: &mut Open,
+            nonce: Nonce::default(),
+            keeps_agenda: true,
+        };
+        let settings = shared.settings.load();
+        let by_position = head.time_by_position();
+        match decide_input(&*shared.suite, input, &settings, by_position, before) {
+            Outcome::Refused { refusal, aside } if aside.is_empty() => Some(refusal),
+            _ => None,
         }
     }
 

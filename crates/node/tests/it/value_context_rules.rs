@@ -15,13 +15,14 @@ use chancery_node::{
     Vault,
 };
 use chancery_store::{Memory, Store};
+use chancery_value_context::Answer;
 use chancery_value_context::agent_id::AgentId;
 use chancery_value_context::message::{Kind, Recipient};
 use chancery_value_context::message_id::MessageId;
 use serde_json::{Value, json};
 
 use crate::support::bureau::{Bureau, CHILD, KITCHEN, MONITOR, PARENT, of_monitor, vectors, world};
-use crate::support::{HeldStore, Scripted, assert_log_gives, until};
+use crate::support::{Awaited, HeldStore, Scripted, assert_log_gives, until};
 
 fn world_now() -> Time {
     parse_value_context(vectors("world.json")["now"].as_str().unwrap()).unwrap()
@@ -243,6 +244,58 @@ async fn an_emergency_that_cannot_be_put_on_record_stops_its_sender_all_the_same
     }
     assert!(!never.is_finished());
     never.abort();
+}
+
+#[tokio::test]
+async fn the_suspended_are_refused_however_many_wait_to_be_decided() {
+    // VX-RUN-4, VX-DUP-2: nothing is committed meanwhile, and a duplicate is still told first.
+    let held = HeldStore::new(Arc::new(Memory::new()));
+    let (office, _) = office_over(Arc::clone(&held) as Arc<_>).await;
+    let share = |number| InProcess {
+        sender: AgentId::parse(CHILD).unwrap(),
+        recipient: Recipient::Directed(AgentId::parse(PARENT).unwrap()),
+        ..share_at(number, world_now())
+    };
+    office.receive_in_process(share(1)).await.unwrap();
+    let suspended = Act::Agent {
+        protocol: ProtocolName::ValueContext,
+        id: CHILD.to_owned(),
+        record: None,
+        run_state: Some(RunState::Suspended),
+    };
+    office.act(suspended).await.unwrap();
+    held.hold(0);
+    let begun = held.begun(0).await.len();
+    let act = Act::Agent {
+        protocol: ProtocolName::ValueContext,
+        id: KITCHEN.to_owned(),
+        record: None,
+        run_state: Some(RunState::Paused),
+    };
+    let waiting = {
+        let office = Arc::clone(&office);
+        tokio::spawn(async move { office.act(act).await })
+    };
+    held.begun(begun + 1).await;
+    let refused = office.receive_in_process(share(2)).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(
+        (refused.code, refused.status, refused.message_id.as_deref()),
+        (
+            "sender_suspended",
+            423,
+            Some("019502a4-7e5c-7000-8000-000000000002")
+        )
+    );
+    let again = {
+        let office = Arc::clone(&office);
+        let share = share(1);
+        tokio::spawn(async move { office.receive_in_process(share).await })
+    };
+    held.open();
+    let again = again.await.unwrap().unwrap();
+    assert!(matches!(again, Answer::Duplicate(_)), "{again:?}");
+    waiting.await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -44,7 +44,7 @@ pub use timer::{Timer, due};
 pub use unacknowledged::failed;
 
 use crate::agent::known_by_key;
-use crate::message::Recipient;
+use crate::message::{Message, Recipient};
 use crate::protocol::ValueContext;
 
 /// Identifiers that a hosted agent has received (VX-DUP-2).
@@ -106,6 +106,16 @@ pub fn wants(input: &Input<ValueContext>, wants: &mut Vec<RowKey>) {
         }
         Recipient::Broadcast => wants.push(known_by_key(sender)),
     }
+}
+
+/// The rows that say whether the sender of a message is suspended; where none of them is on record it is not.
+pub fn run_states(message: &Message) -> impl Iterator<Item = RowKey> {
+    let sender = message.sender.as_str();
+    let held = match &message.recipient {
+        Recipient::Directed(agent) => Some(child_key(agent.as_str(), sender)),
+        Recipient::Broadcast => None,
+    };
+    std::iter::once(run_state_key(sender)).chain(held)
 }
 
 /// An identifier in a window: what it belongs to, and its own name.
