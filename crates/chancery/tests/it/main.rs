@@ -6,6 +6,8 @@
 )]
 
 mod administration;
+mod agh_house;
+mod agh_nats;
 mod benchmarks;
 mod canonical_bytes;
 mod configuration;
