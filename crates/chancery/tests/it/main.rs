@@ -6,6 +6,7 @@
 )]
 
 mod administration;
+mod agh_commands;
 mod agh_house;
 mod agh_nats;
 mod benchmarks;
