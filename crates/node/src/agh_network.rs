@@ -50,8 +50,8 @@ impl AghRead {
 }
 
 impl Office {
-    /// Reads an envelope, and brings what its decision will read into memory. Many can be read at once; those that
-    /// are then decided in the order in which they came in are on the log in that order.
+    /// Reads an envelope, and brings what its decision will read into memory. Many can be read at once, and
+    /// then handed over in the order in which they came. One whose rows turn out not to be in memory may be overtaken.
     pub async fn read_agh(&self, raw: Bytes, door: Door) -> AghRead {
         let settings = self.gate().settings();
         let received = self.gate().clock().now();

@@ -26,7 +26,7 @@ fn work_is_handed_over_reported_and_canceled_by_hand() {
     assert_eq!(joined.text(), format!("joined  {CHANNEL}/{PLANNER}\n"));
     let peers = run(&node, &["peers", CHANNEL]).exits(0).text();
     assert!(
-        peers.contains(&format!("{PLANNER}")) && peers.contains("local"),
+        peers.contains(PLANNER) && peers.contains("local"),
         "{peers}"
     );
     let from_planner = ["--from", PLANNER];

@@ -68,9 +68,7 @@ pub(super) async fn connect(
         let address: ServerAddr = server.parse().map_err(|error| format!("{error}"))?;
         servers.push(address);
     }
-    let elsewhere = servers
-        .iter()
-        .any(|server| !is_this_machine(&server.host()));
+    let elsewhere = servers.iter().any(|server| !is_this_machine(server.host()));
     let (tell, gone) = watch::channel(false);
     let was_connected = Arc::new(AtomicBool::new(false));
     let of_delay = Arc::clone(&was_connected);

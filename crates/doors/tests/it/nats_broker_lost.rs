@@ -4,7 +4,7 @@ use chancery_testkit::nats_server::{Build, NatsServer};
 use serde_json::{Value, json};
 
 use crate::nats_support::{
-    CHANNEL, House, REMOTE, Raw, WORKER, direct, must, options, peer, report, until,
+    CHANNEL, House, Raw, WORKER, direct, must, options, peer, report, until,
 };
 use crate::on_both_brokers;
 
