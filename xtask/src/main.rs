@@ -13,6 +13,7 @@ mod conformance;
 mod fuzz;
 mod project;
 mod purity;
+mod python;
 mod run;
 mod setup;
 mod soak;

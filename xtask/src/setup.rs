@@ -3,7 +3,7 @@
 //! As root, or with a `sudo` that asks nothing, they are installed. Otherwise the one line to type is printed, and the
 //! exit code is 2: guessing what a machine allows is worse than asking.
 
-use crate::run;
+use crate::{python, run};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -20,6 +20,16 @@ const NEEDS: &[Need] = &[
     Need {
         program: "strace",
         package: "strace",
+    },
+    // carries AGH between nodes
+    Need {
+        program: "nats-server",
+        package: "nats-server",
+    },
+    // a client of the broker that is none of ours
+    Need {
+        program: "python3",
+        package: "python3-venv",
     },
 ];
 
@@ -48,8 +58,7 @@ enum Plan<'a> {
 pub fn setup() -> Result<ExitCode> {
     let missing = missing(NEEDS, &search_path());
     if missing.is_empty() {
-        println!("setup: every program that tests need is here");
-        return Ok(ExitCode::SUCCESS);
+        return python_packages();
     }
     match plan(&missing, &right()) {
         Plan::Type(line) => {
@@ -69,9 +78,17 @@ pub fn setup() -> Result<ExitCode> {
                     return Ok(ExitCode::FAILURE);
                 }
             }
-            Ok(ExitCode::SUCCESS)
+            python_packages()
         }
     }
+}
+
+fn python_packages() -> Result<ExitCode> {
+    if !python::install()? {
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("setup: every program that tests need is here");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Packages whose program is in none of `folders`.

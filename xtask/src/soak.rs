@@ -40,6 +40,13 @@ const STEPS: &[Step] = &[
         rounds: ("CHANCERY_SIM_SEEDS", "20000"),
     },
     Step {
+        name: "agh-flood",
+        shows: "a million greetings, identifiers, questions and reflections at the default limits: bounded",
+        package: "chancery-agh",
+        test: "floods",
+        rounds: ("CHANCERY_FLOOD", "1000000"),
+    },
+    Step {
         name: "vibe-model",
         shows: "a million steps of vibe beside a model of it: no difference, replay byte for byte",
         package: "chancery-vibe",

@@ -18,6 +18,7 @@ pub mod envelope;
 pub mod fault;
 pub mod freshness;
 pub mod grammar;
+pub mod greeting;
 mod integer;
 pub mod kind;
 pub mod lifecycle;

@@ -24,12 +24,24 @@ pub fn route_token_v1(peer_id: &str) -> String {
 
 /// The subject of everybody in a channel.
 pub fn broadcast(workspace: Option<&str>, channel: &str) -> String {
-    format!("{}.broadcast", base(workspace, channel))
+    format!("{}.broadcast", base(PREFIX, workspace, channel))
 }
 
 /// The subject of one peer in a channel.
 pub fn direct(workspace: Option<&str>, channel: &str, peer_id: &str) -> String {
-    format!("{}.peer.{}", base(workspace, channel), route_token(peer_id))
+    let token = route_token(peer_id);
+    format!("{}.peer.{token}", base(PREFIX, workspace, channel))
+}
+
+/// The subject of everybody in a channel under v1.
+pub fn broadcast_v1(workspace: Option<&str>, channel: &str) -> String {
+    format!("{}.broadcast", base(PREFIX_V1, workspace, channel))
+}
+
+/// The subject of one peer in a channel under v1.
+pub fn direct_v1(workspace: Option<&str>, channel: &str, peer_id: &str) -> String {
+    let token = route_token_v1(peer_id);
+    format!("{}.peer.{token}", base(PREFIX_V1, workspace, channel))
 }
 
 /// The subject that an envelope is published on (AG-NAT-4).
@@ -40,10 +52,10 @@ pub fn of(workspace: Option<&str>, channel: &str, to: Option<&str>) -> String {
     }
 }
 
-fn base(workspace: Option<&str>, channel: &str) -> String {
+fn base(prefix: &str, workspace: Option<&str>, channel: &str) -> String {
     match workspace {
-        Some(workspace) => format!("{PREFIX}.{workspace}.{channel}"),
-        None => format!("{PREFIX}.{channel}"),
+        Some(workspace) => format!("{prefix}.{workspace}.{channel}"),
+        None => format!("{prefix}.{channel}"),
     }
 }
 

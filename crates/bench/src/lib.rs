@@ -13,6 +13,7 @@ mod host;
 mod http;
 mod measure;
 mod memory;
+mod nats;
 mod node;
 mod pipeline;
 mod replay;
@@ -56,6 +57,8 @@ pub enum Bench {
     HttpVibe,
     /// Durable answers over WebSocket, many envelopes under way on few connections.
     Ws,
+    /// AGH envelopes through a NATS server into inboxes, durable.
+    Nats,
     /// How soon an emergency is acknowledged and its sender held, under full load.
     Emergency,
     /// What a million duplicate records and a node on a million lines take.
@@ -95,6 +98,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Http => http::run(dir, lead, *duration),
         Bench::HttpVibe => Ok(vec![http::run_vibe(dir, lead, *duration)?]),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
+        Bench::Nats => Ok(vec![nats::run(dir, *duration)?]),
         Bench::Emergency => emergency::run(dir, lead, *duration),
         Bench::Memory => memory::run(dir, lead, lines.unwrap_or(1_000_000)),
         Bench::Quick => quick(options),
@@ -118,6 +122,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Http,
         Bench::HttpVibe,
         Bench::Ws,
+        Bench::Nats,
         Bench::Emergency,
         Bench::Memory,
     ] {

@@ -40,11 +40,12 @@ fn main() -> Result<()> {
         ["http"] => Bench::Http,
         ["http", "vibe"] => Bench::HttpVibe,
         ["ws"] => Bench::Ws,
+        ["nats"] => Bench::Nats,
         ["emergency"] => Bench::Emergency,
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, replay vibe, http, http vibe, ws, emergency, memory, quick"
+            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, replay vibe, http, http vibe, ws, nats, emergency, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::agent::AgentCommand;
+use crate::commands::agh::AghCommand;
 use crate::commands::bench::BenchCommand;
 use crate::commands::canon::CanonArgs;
 use crate::commands::completions::CompletionsArgs;
@@ -77,6 +78,9 @@ pub(crate) enum Command {
     /// Host, suspend, resume and remove agents
     #[command(subcommand, after_help = "Example:\n  chancery agent list")]
     Agent(AgentCommand),
+    /// Peers in channels: join, speak, hand over work and watch
+    #[command(subcommand, after_help = "Example:\n  chancery agh peers builders")]
+    Agh(AghCommand),
     /// Issue, list and revoke bearer tokens
     #[command(
         subcommand,
@@ -159,7 +163,10 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
     (
         "People and keys",
         &[
-            (&["agent"], ""),
+            (
+                &["agent", "agh"],
+                "host, suspend and remove agents; peers in channels",
+            ),
             (&["key"], ""),
             (&["token"], ""),
             (

@@ -98,6 +98,11 @@ pub enum Guard<'a> {
         /// How many a second.
         per_second: u32,
     },
+    /// Can what leaves this node in that protocol be carried right now?
+    Network {
+        /// Whose rules.
+        protocol: ProtocolName,
+    },
     /// Is this participant elsewhere there, as far as is known?
     Present {
         /// Whose rules.

@@ -1,4 +1,4 @@
-//! Brings value-context messages to agents elsewhere (VX sections 12.2 and 16).
+//! Brings value-context messages to agents elsewhere (VX sections 12.2 and 16), and AGH envelopes to the broker.
 //!
 //! Guarantees: a message counts as delivered only when the other side says so about that very message; no redirect is
 //! followed; nothing goes to another machine without TLS. Addresses come from configuration or from the agent's own name.
@@ -15,6 +15,7 @@ use chancery_value_context::attempts::{Answered, RETRY_AFTER_AT_MOST_MS, judge};
 use serde::Deserialize;
 use url::Url;
 
+use crate::nats::Broker;
 use crate::outgoing_http::Connections;
 use crate::outgoing_tls::OutgoingTls;
 use crate::routes::Routes;
@@ -30,6 +31,7 @@ pub struct HttpCarrier {
     connections: Arc<Connections>,
     routes: Arc<Routes>,
     switchboard: Arc<Switchboard>,
+    broker: Option<Arc<Broker>>,
 }
 
 impl HttpCarrier {
@@ -45,7 +47,14 @@ impl HttpCarrier {
             connections: Arc::new(Connections::new(tls.clone())),
             routes: Arc::new(Routes::new(addresses)),
             switchboard: Arc::default(),
+            broker: None,
         }
+    }
+
+    /// The same, with a broker for AGH.
+    pub fn with_broker(mut self, broker: Option<Arc<Broker>>) -> Self {
+        self.broker = broker;
+        self
     }
 
     /// Goes by these addresses from here on.
@@ -62,7 +71,10 @@ impl HttpCarrier {
 impl Carrier for HttpCarrier {
     fn carry(&self, delivery: Delivery, envelope: Bytes, leave: Leave) -> Attempt {
         if delivery.protocol == ProtocolName::Agh {
-            return without_broker(&delivery);
+            return match &self.broker {
+                Some(broker) => broker.carry(&delivery, envelope, leave),
+                None => without_broker(&delivery),
+            };
         }
         let failed = Carried::Failed { at_least: None };
         if delivery.protocol != ProtocolName::ValueContext {
@@ -95,8 +107,12 @@ impl Carrier for HttpCarrier {
         }
     }
 
-    /// Value-context has no soft messages.
-    fn whisper(&self, _: Whisper) {}
+    /// Only AGH has soft messages.
+    fn whisper(&self, whisper: Whisper) {
+        if let Some(broker) = &self.broker {
+            broker.whisper(whisper.to, whisper.bytes);
+        }
+    }
 }
 
 /// Without a broker a channel has nobody else in it: what goes to everybody is there, what goes to one never will be.

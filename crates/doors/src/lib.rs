@@ -1,4 +1,4 @@
-//! The ways in: HTTP, WebSocket, and later A2A, MCP, NATS and the console.
+//! The ways in: HTTP, WebSocket, NATS, and later A2A, MCP and the console.
 //!
 //! Guarantees: every path has a rule that says who may use it; everything a remote can fill has a bound, and at the
 //! bound it is told to try again; an answer is given only after the node gave it.
@@ -9,6 +9,7 @@
 mod carrier;
 mod guarded;
 pub mod http;
+pub mod nats;
 mod outgoing_http;
 mod outgoing_tls;
 mod routes;

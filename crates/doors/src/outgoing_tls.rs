@@ -36,6 +36,11 @@ impl OutgoingTls {
         })
     }
 
+    /// The same for a client that secures its connections itself.
+    pub(crate) fn config(&self) -> ClientConfig {
+        (*self.config).clone()
+    }
+
     /// Connects to the host of an address, with TLS where its scheme says so.
     pub(crate) async fn reach(&self, url: &Url) -> io::Result<AnyStream> {
         let host = url.host_str();

@@ -15,6 +15,7 @@ use crate::leave::Suspended;
 use crate::outbox::Outbox;
 use crate::sidelogs::SideLogs;
 use crate::timers::Timers;
+use tokio::sync::watch;
 
 /// Hands committed units on to whoever acts on them.
 pub(crate) struct Follow<S: Suite> {
@@ -24,12 +25,13 @@ pub(crate) struct Follow<S: Suite> {
     pub(crate) suspended: Arc<Suspended>,
     pub(crate) timers: Arc<Timers>,
     pub(crate) side_logs: Arc<SideLogs>,
+    pub(crate) peers_changed: watch::Sender<()>,
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
 impl<S: Suite> AfterCommit for Follow<S> {
     fn follows(&self, key: &RowKey) -> bool {
-        self.timers.follows(key) || self.suspended.follows(key)
+        self.timers.follows(key) || self.suspended.follows(key) || is_of_peer(key)
     }
 
     fn about_to_commit(&mut self, units: &[Unit]) {
@@ -46,6 +48,9 @@ impl<S: Suite> AfterCommit for Follow<S> {
             self.inboxes.arrived(name);
         }
         self.timers.follow(&unit.rows);
+        if unit.rows.iter().any(|(key, _)| is_of_peer(key)) {
+            self.peers_changed.send_replace(());
+        }
         self.outbox.start(&self.gate, &unit.deliveries);
     }
 
@@ -66,4 +71,9 @@ impl<S: Suite> AfterCommit for Follow<S> {
         let _runtime = self.runtime.enter();
         self.outbox.again(seq, delivery);
     }
+}
+
+/// Whether a row is the record of a hosted agent: whoever greets for AGH peers looks again.
+fn is_of_peer(key: &RowKey) -> bool {
+    key.is_in("agent")
 }

@@ -284,6 +284,13 @@ impl<S: Suite> Gate<S> {
         }
     }
 
+    /// Brings the rows that a decision will surely read into memory: an input that is submitted after this is in line
+    /// at once.
+    pub(crate) async fn prepare(&self, input: &S::Input) {
+        let missing = self.missing_rows(input);
+        self.fetch(missing).await;
+    }
+
     /// The rows that a decision will read and that are not in memory.
     fn missing_rows(&self, input: &S::Input) -> Vec<RowKey> {
         let mut wants = Vec::new();

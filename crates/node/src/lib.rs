@@ -5,6 +5,8 @@
 //! fill has a bound, and at the bound it is told to try again.
 
 mod after;
+mod agh_echo;
+mod agh_network;
 mod allowance;
 mod arrivals;
 mod clerks;
@@ -31,6 +33,8 @@ pub mod vacants;
 mod value_context;
 mod vault;
 
+pub use agh_echo::echo as agh_echo;
+pub use agh_network::AghRead;
 pub use arrivals::{Arrival, InProcess};
 pub use clerks::Hands;
 pub use clock::{Clock, Entropy};

@@ -15,6 +15,7 @@ use chancery_core::timer::TIMERS;
 use chancery_journal::InForce;
 use chancery_store::{Store, StoreError};
 use chancery_vibe::flight::Flights;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::after::Follow;
@@ -95,6 +96,7 @@ pub struct Node<S: Suite> {
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
     agh: SharedAgh,
+    peers_changed: watch::Sender<()>,
     started: Time,
     /// Keys of vibe requests that wait for their answer (CH-JRN-13).
     pub(crate) flights: std::sync::Mutex<Flights>,
@@ -144,6 +146,7 @@ impl<S: Suite> Node<S> {
             in_force,
             limits: options.gate_limits,
         };
+        let peers_changed = watch::Sender::new(());
         let (gate, threads) = Gate::start(parts, soft, options.hands, |gate| {
             Box::new(Follow {
                 gate: gate.clone(),
@@ -152,18 +155,15 @@ impl<S: Suite> Node<S> {
                 suspended,
                 timers: Arc::clone(&timers),
                 side_logs: Arc::clone(&side_logs),
+                peers_changed: peers_changed.clone(),
                 runtime: tokio::runtime::Handle::current(),
             })
         })?;
         outbox.resume(&gate)?;
         timers.follow(&waiting_timers(gate.store())?);
-        let firing = {
-            let (timers, gate) = (Arc::clone(&timers), gate.clone());
-            tokio::spawn(async move { timers.run(gate).await })
-        };
         let running = std::sync::Mutex::new(Some(Running {
             threads,
-            timers: firing,
+            timers: fire(Arc::clone(&timers), gate.clone()),
         }));
         Ok(Self {
             gate,
@@ -173,6 +173,7 @@ impl<S: Suite> Node<S> {
             side_logs,
             soft_limits,
             agh,
+            peers_changed,
             started,
             flights: std::sync::Mutex::default(),
             shown_tokens: crate::tokens::Shown::default(),
@@ -199,6 +200,11 @@ impl<S: Suite> Node<S> {
     /// What agh remembers without a log.
     pub(crate) fn agh(&self) -> &SharedAgh {
         &self.agh
+    }
+
+    /// Tells when the record of a hosted agent has changed.
+    pub fn peers_changed(&self) -> watch::Receiver<()> {
+        self.peers_changed.subscribe()
     }
 
     /// When the node started, on its own clock.
@@ -288,6 +294,11 @@ impl<S: Suite> Drop for Node<S> {
             self.outbox.abort();
         }
     }
+}
+
+/// Makes inputs of timers as they are due.
+fn fire<S: Suite>(timers: Arc<Timers>, gate: Gate<S>) -> JoinHandle<()> {
+    tokio::spawn(async move { timers.run(gate).await })
 }
 
 fn check_clock(clock: &Clock, journal: Option<Time>) -> Result<(), StartError> {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use chancery_agh::answer::{Answer, Outcome, Verdict};
 use chancery_agh::fault::{ErrorName, Fault, Stage};
-use chancery_agh::message::Message;
 use chancery_agh::outgoing::Outgoing;
 use chancery_agh::peer::{PeerRecord, address, channel_key};
 use chancery_agh::revision::Revision;
@@ -14,7 +13,7 @@ use chancery_agh::settings::Settings;
 use chancery_agh::soft::Standing;
 use chancery_core::admin::{Act, agent_key};
 use chancery_core::line::ProtocolName;
-use chancery_core::protocol::{Caller, Door, Input, Protocol};
+use chancery_core::protocol::{Door, Input};
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 use chancery_store::StoreError;
@@ -22,7 +21,6 @@ use serde_json::{Value, json};
 
 use crate::office::Office;
 use crate::reconcile::ReconcileError;
-use crate::sequencer::Decided;
 use crate::soft::lock;
 use crate::suite::{AnyAnswer, AnyInput};
 
@@ -32,44 +30,8 @@ const LISTED: usize = 10_000;
 impl Office {
     /// An AGH envelope as from the network. What is wrong with it is part of the answer.
     pub async fn receive_agh(&self, raw: Bytes, door: Door) -> Outcome {
-        let settings = self.gate().settings();
-        let received = self.gate().clock().now();
-        let decoded = Message::decode(raw, &settings.agh, Some(received.unix_seconds()));
-        let message = match decoded {
-            Ok(message) => message,
-            Err(undecodable) => {
-                let id = undecodable.id.unwrap_or_default();
-                let outcome = rejected(&id, undecodable.revision, undecodable.fault);
-                self.note_agh(&outcome);
-                return outcome;
-            }
-        };
-        let (id, revision) = (message.id.to_string(), message.revision);
-        let busy = || rejected(&id, revision, Fault::new(ErrorName::Busy, Stage::Routing));
-        let Ok(permit) = self.gate().permit() else {
-            return busy();
-        };
-        let (protocol, keys) = (self.gate().suite().agh(), self.gate().keyring());
-        let caller = Caller::default();
-        let authentic =
-            protocol.authenticate(message, door, &caller, &keys, &settings.agh, received);
-        let Ok(authentic) = authentic else {
-            return busy();
-        };
-        let input = AnyInput::Agh(Input::Envelope(authentic));
-        let outcome = match self.gate().submit(input, received, Some(permit)).await {
-            Ok(Decided {
-                result: Ok(AnyAnswer::Agh(Answer::Decided(outcome))),
-                ..
-            }) => *outcome,
-            _ => busy(),
-        };
-        if let Some(seen) = outcome.seen.clone() {
-            let now = self.gate().clock().now().unix_seconds();
-            lock(self.agh()).presence.see(seen, now);
-        }
-        self.note_agh(&outcome);
-        outcome
+        let read = self.read_agh(raw, door).await;
+        self.decide_agh(read).await
     }
 
     /// An envelope of a hosted peer: the body of `POST /send/agh`.
@@ -242,7 +204,7 @@ impl Office {
             .forget(workspace, &record.channel, &record.card.peer_id);
     }
 
-    fn note_agh(&self, outcome: &Outcome) {
+    pub(crate) fn note_agh(&self, outcome: &Outcome) {
         match (&outcome.fault, outcome.verdict) {
             (Some(fault), Verdict::Reject) => {
                 let refusal = fault.clone().into_refusal(outcome.revision);
@@ -254,7 +216,7 @@ impl Office {
     }
 }
 
-fn rejected(id: &str, revision: Revision, fault: Fault) -> Outcome {
+pub(crate) fn rejected(id: &str, revision: Revision, fault: Fault) -> Outcome {
     let mut outcome = Outcome::new(Verdict::Reject, id, revision);
     outcome.fault = Some(fault);
     outcome

@@ -209,7 +209,10 @@ impl Guards for Soft {
             Guard::Rate { sender } => return self.rate(sender),
             Guard::Inbox { name } => self.has_room(name),
             Guard::Window => self.store.window_len() < self.limits.window_records,
-            Guard::Once { .. } | Guard::Quota { .. } | Guard::Present { .. } => {
+            Guard::Once { .. }
+            | Guard::Quota { .. }
+            | Guard::Present { .. }
+            | Guard::Network { .. } => {
                 return self.ask_agh(guard);
             }
         };

@@ -1,10 +1,12 @@
 //! A protocol that only tests speak, and a host in memory that runs it.
 //!
 //! It uses every verb that the four protocols need of the spine, and nothing else. No node serves it.
+//! Beside it, real NATS servers for tests of what crosses a broker.
 
 mod host;
 pub mod inputs;
 mod message;
+pub mod nats_server;
 mod rules;
 mod seal;
 mod settings;

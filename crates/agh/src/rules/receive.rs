@@ -14,6 +14,7 @@ use crate::answer::{Answer, Outcome, Verdict as Word};
 use crate::body::State;
 use crate::fault::{ErrorName, Fault, Stage};
 use crate::freshness;
+use crate::greeting::answers_own_question;
 use crate::lifecycle::{self, Event, Move, Said};
 use crate::message::{Content, Message};
 use crate::peer::local;
@@ -56,6 +57,7 @@ pub fn receive(
             let seen = sign(message, card, catalog.clone());
             match &message.to {
                 None => take_sign(message, &seen, settings, cx),
+                Some(_) if answers_own_question(message) => take_sign(message, &seen, settings, cx),
                 Some(_) => {
                     let seen = remote_only(message, seen, cx)?;
                     let mut verdict = record(message, None, authentic, settings, cx)?;

@@ -62,6 +62,14 @@ pub fn send(
     cx.guard(Guard::Window, || {
         refused(Fault::new(ErrorName::Busy, Stage::Routing), &message)
     })?;
+    if !stays_here {
+        let network = Guard::Network {
+            protocol: ProtocolName::Agh,
+        };
+        cx.guard(network, || {
+            refused(Fault::new(ErrorName::Busy, Stage::Routing), &message)
+        })?;
+    }
     let line = cx.line(draft(outgoing, bytes, idempotency, cx));
     if let Some(request) = request {
         cx.remember(SENT, request, line, IDEMPOTENCY);

@@ -27,6 +27,8 @@ pub struct Soft {
     pub once: Once,
     /// Answers and receipts of the last second.
     pub quotas: Quotas,
+    /// Whether the broker is known to be down: then nothing is sent that would have to leave (CH-JRN-11).
+    pub broker_is_down: bool,
 }
 
 impl Soft {
@@ -36,6 +38,7 @@ impl Soft {
             presence: Presence::new(PresenceLimits::of(settings)),
             once: Once::new(settings.max_dedupe_entries),
             quotas: Quotas::new(QUOTAS),
+            broker_is_down: false,
         }
     }
 
@@ -75,6 +78,7 @@ impl Guards for SoftGuards<'_> {
                 who,
                 per_second,
             } => self.soft.quotas.take(of, who, per_second, self.tick),
+            Guard::Network { .. } => !self.soft.broker_is_down,
             Guard::Present { name, .. } => self.soft.presence.has(name, self.now.unix_seconds()),
             _ => true,
         };

@@ -1,4 +1,6 @@
 //! Floods at a tenth of the limits: memory stays bounded, and one more costs what the first ones cost.
+//!
+//! `CHANCERY_FLOOD` asks for another number than 100,000; a million floods the limits that a node has by default.
 
 use chancery_agh::conformance::host::Host;
 use chancery_agh::settings::Settings;
@@ -8,13 +10,25 @@ use crate::support::{CHANNEL, NOW, WORKER, envelope, error, greet};
 
 const FLOOD: usize = 100_000;
 
+fn flood() -> usize {
+    std::env::var("CHANCERY_FLOOD").map_or(FLOOD, |flood| {
+        flood.parse().expect("CHANCERY_FLOOD is a number")
+    })
+}
+
+/// How many times the flood and the limits are those of an ordinary run.
+fn times() -> usize {
+    (flood() / FLOOD).max(1)
+}
+
 fn a_tenth() -> Settings {
+    let times = times();
     Settings {
-        max_dedupe_entries: 100_000,
-        max_interactions: 10_000,
-        max_conversations: 1_000,
-        max_remote_peers_per_channel: 1_000,
-        max_remote_peers: 10_000,
+        max_dedupe_entries: 100_000 * times,
+        max_interactions: 10_000 * times as u64,
+        max_conversations: 1_000 * times as u64,
+        max_remote_peers_per_channel: 1_000 * times,
+        max_remote_peers: 10_000 * times,
         ..Settings::default()
     }
 }
@@ -29,23 +43,32 @@ fn flooded() -> Host {
 #[test]
 fn greetings_of_distinct_senders_fill_presence_to_its_limit_and_no_further() {
     let mut host = flooded();
-    for number in 0..FLOOD {
+    for number in 0..flood() {
         let peer = format!("peer-{number}");
         let mut hello = greet(&format!("g{number}"), &peer);
         hello["channel"] = format!("channel-{}", number % 20).into();
         host.receive(hello.to_string(), NOW);
     }
     let presence = &host.soft().presence;
-    assert_eq!(presence.len(), 10_000);
-    assert!(presence.bytes() < 16 << 20, "{} bytes", presence.bytes());
+    assert_eq!(presence.len(), 10_000 * times());
+    let bound = times() * (16 << 20);
+    assert!(presence.bytes() < bound, "{} bytes", presence.bytes());
+    println!(
+        "{} greetings: {} peers in {} bytes; peak memory of this process {} KiB, beside {} bytes of the limits",
+        flood(),
+        presence.len(),
+        presence.bytes(),
+        peak_kib(),
+        bound,
+    );
     // Of one channel no more than its own limit, the latest of them.
     let mut host = flooded();
-    for number in 0..2_000 {
+    for number in 0..2_000 * times() {
         let peer = format!("peer-{number}");
         host.receive(greet(&format!("g{number}"), &peer).to_string(), NOW);
     }
     let there = host.soft().presence.list(None, CHANNEL, NOW);
-    assert_eq!(there.len(), 1_000);
+    assert_eq!(there.len(), 1_000 * times());
     assert!(
         there
             .iter()
@@ -54,7 +77,7 @@ fn greetings_of_distinct_senders_fill_presence_to_its_limit_and_no_further() {
     assert!(
         there
             .iter()
-            .any(|(_, known)| known.card.peer_id == "peer-1999")
+            .any(|(_, known)| known.card.peer_id == format!("peer-{}", 2_000 * times() - 1))
     );
 }
 
@@ -62,7 +85,7 @@ fn greetings_of_distinct_senders_fill_presence_to_its_limit_and_no_further() {
 #[test]
 fn distinct_identifiers_are_remembered_to_the_limit_and_the_nearest_to_its_end_goes_first() {
     let mut settings = a_tenth();
-    settings.max_dedupe_entries = 10_000;
+    settings.max_dedupe_entries = 10_000 * times();
     let mut host = Host::new(settings);
     host.host_named(None, CHANNEL, WORKER).unwrap();
     let ask = |number: usize, expires: i64| {
@@ -71,16 +94,16 @@ fn distinct_identifiers_are_remembered_to_the_limit_and_the_nearest_to_its_end_g
         });
         envelope(&format!("q{number}"), members).to_string()
     };
-    host.receive(ask(FLOOD, 10), NOW);
-    host.receive(ask(FLOOD + 1, 5_000), NOW);
-    for number in 0..FLOOD {
+    host.receive(ask(flood(), 10), NOW);
+    host.receive(ask(flood() + 1, 5_000), NOW);
+    for number in 0..flood() {
         host.receive(ask(number, 1_000), NOW);
     }
-    assert_eq!(host.soft().once.len(), 10_000);
+    assert_eq!(host.soft().once.len(), 10_000 * times());
     // The one that ends first is forgotten, the one that ends last is not.
-    assert_eq!(error(&host.receive(ask(FLOOD, 10), NOW)), "");
+    assert_eq!(error(&host.receive(ask(flood(), 10), NOW)), "");
     assert_eq!(
-        error(&host.receive(ask(FLOOD + 1, 5_000), NOW)),
+        error(&host.receive(ask(flood() + 1, 5_000), NOW)),
         "duplicate"
     );
 }
@@ -90,7 +113,7 @@ fn distinct_identifiers_are_remembered_to_the_limit_and_the_nearest_to_its_end_g
 fn questions_are_answered_twenty_times_a_second_and_no_more() {
     let mut host = flooded();
     let mut answers = 0;
-    for number in 0..FLOOD {
+    for number in 0..flood() {
         let members = json!({"kind": "whois", "body": {"type": "request"}});
         let ask = envelope(&format!("q{number}"), members);
         answers += host.receive(ask.to_string(), NOW).emitted.len();
@@ -106,7 +129,7 @@ fn questions_are_answered_twenty_times_a_second_and_no_more() {
 fn receipts_are_not_reflected_without_bound() {
     let mut host = flooded();
     let mut receipts = 0;
-    for number in 0..FLOOD {
+    for number in 0..flood() {
         let members = json!({
             "kind": "direct", "to": WORKER, "interaction_id": "i", "expires_at": 1, "body": {"text": "x"},
         });
@@ -122,7 +145,7 @@ fn receipts_are_not_reflected_without_bound() {
 fn interactions_stay_within_their_limit_and_one_more_costs_no_more() {
     let mut host = flooded();
     let mut costs = Vec::new();
-    for number in 0..30_000 {
+    for number in 0..30_000 * times() {
         let members = json!({
             "kind": "direct", "to": WORKER, "interaction_id": format!("i{number}"), "body": {"text": "x"},
         });
@@ -135,20 +158,34 @@ fn interactions_stay_within_their_limit_and_one_more_costs_no_more() {
         host.interaction(None, CHANNEL, "i0").is_none(),
         "the oldest is gone"
     );
-    assert!(host.interaction(None, CHANNEL, "i20000").is_some());
-    assert!(host.interaction(None, CHANNEL, "i19999").is_none());
+    let first_kept = 20_000 * times();
+    let kept = |number: usize| {
+        host.interaction(None, CHANNEL, &format!("i{number}"))
+            .is_some()
+    };
+    assert!(kept(first_kept) && !kept(first_kept - 1));
     let cost = |from: usize| costs[from..from + 500].iter().sum::<u64>();
     // Between a thousand and the limit nothing grows; beyond it eviction adds its own few rows.
     assert!(
-        cost(9_000) * 10 <= cost(1_000) * 15,
+        cost(9_000 * times()) * 10 <= cost(1_000) * 15,
         "{} {}",
-        cost(9_000),
+        cost(9_000 * times()),
         cost(1_000)
     );
     assert!(
-        cost(29_000) * 10 <= cost(12_000) * 15,
+        cost(29_000 * times()) * 10 <= cost(12_000 * times()) * 15,
         "{} {}",
-        cost(29_000),
-        cost(12_000)
+        cost(29_000 * times()),
+        cost(12_000 * times())
     );
+}
+
+/// The most memory that this process has held.
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let digits = peak.and_then(|peak| peak.split_whitespace().next());
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_default()
 }

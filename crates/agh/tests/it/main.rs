@@ -1,5 +1,6 @@
 //! Behaviour of AGH Network, one file a subject.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+#![allow(clippy::print_stdout, reason = "tests tell what they counted")]
 
 mod agreement;
 mod conversations;

@@ -56,6 +56,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "http idle",
         "http of vibe",
         "ws",
+        "nats of agh",
         "emergency acknowledged",
         "emergency held",
         "memory records",

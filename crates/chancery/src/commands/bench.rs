@@ -24,6 +24,9 @@ pub(crate) enum BenchCommand {
     /// Durable answers over WebSocket, against a bare server that does the same work
     #[command(after_help = "Example:\n  chancery bench ws --seconds 10 --dir /var/tmp --json")]
     Ws(BenchArgs),
+    /// AGH envelopes through a NATS server into inboxes, durable, against bare publishing and receiving
+    #[command(after_help = "Example:\n  chancery bench nats --protocol agh --seconds 10 --json")]
+    Nats(BenchArgs),
     /// How soon an emergency is acknowledged and its sender held, under full load
     #[command(
         after_help = "Example:\n  chancery bench emergency --seconds 10 --dir /var/tmp --json"
@@ -85,6 +88,7 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
         BenchCommand::Pipeline(args) => (&[Bench::Pipeline], args),
         BenchCommand::Http(args) => (&[Bench::Http], args),
         BenchCommand::Ws(args) => (&[Bench::Ws], args),
+        BenchCommand::Nats(args) => (&[Bench::Nats], args),
         BenchCommand::Emergency(args) => (&[Bench::Emergency], args),
         BenchCommand::Store(args) => (&[Bench::StoreAppend, Bench::StoreSustained], args),
         BenchCommand::Replay(args) => (&[Bench::Replay], args),
@@ -124,13 +128,15 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
 /// The same measurements for another protocol, where there are any.
 fn of_protocol(benches: &'static [Bench], protocol: &str) -> Result<&'static [Bench], Failure> {
     match (protocol, benches) {
+        // What crosses a broker is AGH's, whether it is said or not.
+        ("agh" | "value-context", [Bench::Nats]) => Ok(&[Bench::Nats]),
         ("value-context", benches) => Ok(benches),
         ("agh", [Bench::Pipeline]) => Ok(&[Bench::AghValidation]),
         ("vibe", [Bench::Replay]) => Ok(&[Bench::VibeReplay]),
         ("vibe", [Bench::Http]) => Ok(&[Bench::HttpVibe]),
         _ => Err(
             Failure::usage(format!("there is no such benchmark of {protocol}"))
-                .next("of agh there is pipeline, of vibe http and replay"),
+                .next("of agh there is pipeline and nats, of vibe http and replay"),
         ),
     }
 }

@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
 pub(crate) mod agent;
+pub(crate) mod agh;
+mod agh_watch;
 pub(crate) mod bench;
 pub(crate) mod canon;
 pub(crate) mod completions;
@@ -37,6 +39,7 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Demo(args) => demo::run(&args, terminal),
         Command::Send(args) => send::run(&args, &sources, terminal),
         Command::Agent(command) => agent::run(command, &sources, terminal),
+        Command::Agh(command) => agh::run(command, &sources, terminal),
         Command::Token(command) => token::run(command, &sources, terminal),
         Command::Approvals(args) => gate::list(&args, &sources, terminal),
         Command::Approve(args) => gate::approve(&args, &sources, terminal),

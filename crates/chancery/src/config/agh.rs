@@ -16,6 +16,39 @@ pub struct Agh {
     pub settings: Settings,
     /// The peers as the file names them.
     pub peers: Vec<PeerEntry>,
+    /// The broker whose subjects are joined.
+    pub nats: Option<Nats>,
+}
+
+/// The broker of AGH (AG-NAT-9).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nats {
+    /// Its servers.
+    pub servers: Vec<String>,
+    /// The file of its token, or user and password.
+    pub token_file: Option<PathBuf>,
+    /// A credentials file.
+    pub credentials: Option<PathBuf>,
+    /// Whether TLS may be missing towards another machine.
+    pub plaintext: bool,
+    /// Whether publications are kept in a stream.
+    pub jetstream: bool,
+}
+
+/// A list of servers; none when one of them is no address of a broker, or holds a secret that would be shown.
+pub(super) fn servers(text: &str) -> Option<Vec<String>> {
+    let words = text
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty());
+    words
+        .map(|word| {
+            let address = word.strip_prefix("nats://");
+            let address = address.or_else(|| word.strip_prefix("tls://"))?;
+            let plain = !address.is_empty() && !address.contains(['@', '/', ' ']);
+            plain.then(|| word.to_owned())
+        })
+        .collect()
 }
 
 /// One `[[agh.peer]]` (CH-CFG-1).
@@ -48,6 +81,9 @@ pub struct PeerEntry {
     #[serde(skip)]
     folder: PathBuf,
 }
+
+/// The behaviour that takes on all work and says it back.
+const ECHO: &str = "echo";
 
 fn inbox() -> String {
     "inbox".to_owned()
@@ -100,8 +136,20 @@ impl Agh {
     /// # Errors
     /// A catalog that cannot be read, a behaviour that is not built, a peer that is named twice.
     pub fn peers(&self) -> Result<Vec<PeerRecord>, Failure> {
+        self.records(|_| true)
+    }
+
+    /// The records of those that answer by themselves.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn echoes(&self) -> Result<Vec<PeerRecord>, Failure> {
+        self.records(|peer| peer.behaviour == ECHO)
+    }
+
+    fn records(&self, wanted: fn(&PeerEntry) -> bool) -> Result<Vec<PeerRecord>, Failure> {
         let mut records: Vec<PeerRecord> = Vec::with_capacity(self.peers.len());
-        for peer in &self.peers {
+        for peer in self.peers.iter().filter(|peer| wanted(peer)) {
             let record = peer.record()?;
             if records
                 .iter()
@@ -120,12 +168,12 @@ impl Agh {
 
 impl PeerEntry {
     fn record(&self) -> Result<PeerRecord, Failure> {
-        if self.behaviour != "inbox" {
+        if !["inbox", ECHO].contains(&self.behaviour.as_str()) {
             let failure = Failure::usage(format!(
                 "peer {}: behaviour {} is not built yet",
                 self.id, self.behaviour
             ));
-            return Err(failure.next("set behaviour = \"inbox\""));
+            return Err(failure.next("set behaviour = \"inbox\" or \"echo\""));
         }
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut record = PeerRecord::new(

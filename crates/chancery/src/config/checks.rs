@@ -52,12 +52,21 @@ impl Config {
     pub fn check_files(&self) -> Result<(), Failure> {
         let certificate = self.tls.as_ref().map(|tls| tls.certificate.as_path());
         let key = self.tls.as_ref().map(|tls| tls.key.as_path());
-        let files: [(&str, Option<&Path>); 5] = [
+        let nats = self.agh.nats.as_ref();
+        let files: [(&str, Option<&Path>); 7] = [
             ("tls.certificate", certificate),
             ("tls.key", key),
             ("value_context.world", self.value_context.world.as_deref()),
             ("vibe.world", self.vibe.world.as_deref()),
             ("vibe.tokens", self.vibe.tokens.as_deref()),
+            (
+                "agh.nats_token_file",
+                nats.and_then(|nats| nats.token_file.as_deref()),
+            ),
+            (
+                "agh.nats_credentials",
+                nats.and_then(|nats| nats.credentials.as_deref()),
+            ),
         ];
         for (name, path) in files {
             if let Some(path) = path

@@ -289,6 +289,36 @@ pub const KEYS: &[Key] = &[
         "revision of a first message to a peer of which none is recorded: \"a\" or \"b\"",
     ),
     key(
+        "agh.nats",
+        Kind::Text,
+        "\"\"",
+        "NATS servers whose AGH subjects are joined, separated by commas; empty for none",
+    ),
+    key(
+        "agh.nats_token_file",
+        Kind::Path,
+        "\"\"",
+        "file with the broker's token, or user:password; mode 0600",
+    ),
+    key(
+        "agh.nats_credentials",
+        Kind::Path,
+        "\"\"",
+        "credentials file for the broker (JWT and nkey); mode 0600",
+    ),
+    key(
+        "agh.nats_plaintext",
+        Kind::Switch,
+        "false",
+        "speak with a broker on another machine although it has no TLS",
+    ),
+    key(
+        "agh.jetstream",
+        Kind::Switch,
+        "false",
+        "keep publications in the broker's stream AGH_NETWORK_V0, and read from it",
+    ),
+    key(
         "agh.max_payload",
         SOME,
         "1048576",

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
 
-pub use agh::{Agh, PeerEntry};
+pub use agh::{Agh, Nats, PeerEntry};
 pub use environment::variables_of_process;
 pub use reference::{commented_file, reference_page};
 pub use settings::{Setting, Settings, Source};

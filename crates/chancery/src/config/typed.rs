@@ -12,7 +12,7 @@ use chancery_vibe::settings::{Clock as VibeClock, Platform, Settings as VibeRule
 use chancery_node::vacants::{Behaviour, OnRestart};
 use chancery_vacant::state::State;
 
-use super::agh::Agh;
+use super::agh::{Agh, Nats, servers};
 use super::settings::{Setting, Settings, Value};
 use crate::exit::Failure;
 
@@ -367,7 +367,29 @@ impl Typed<'_> {
         Ok(Agh {
             settings,
             peers: self.0.agh_peers.clone(),
+            nats: self.agh_nats()?,
         })
+    }
+
+    fn agh_nats(&self) -> Result<Option<Nats>, Failure> {
+        let setting = self.0.get("agh.nats");
+        let servers = servers(text(setting)).ok_or_else(|| {
+            let place = setting.place();
+            Failure::usage(format!(
+                "{place}: agh.nats must hold addresses such as nats://127.0.0.1:4222 or tls://broker.example, and no password"
+            ))
+            .next("name a file with the token or user:password in agh.nats_token_file")
+        })?;
+        if servers.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Nats {
+            servers,
+            token_file: self.path("agh.nats_token_file"),
+            credentials: self.path("agh.nats_credentials"),
+            plaintext: self.switch("agh.nats_plaintext"),
+            jetstream: self.switch("agh.jetstream"),
+        }))
     }
 
     fn agh_trust(&self) -> Result<Trust, Failure> {

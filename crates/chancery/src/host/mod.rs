@@ -1,5 +1,6 @@
 //! A node as the configuration describes it: opened, recovered, brought in line with its files, and served.
 
+mod broker;
 mod files;
 mod opened;
 mod reload;
@@ -16,6 +17,7 @@ use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
     HttpLimits, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
+use chancery_doors::nats::NatsDoor;
 use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::vacants::Vacants;
@@ -23,7 +25,7 @@ use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
 use chancery_value_context::settings::Settings;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{self, Config};
 use crate::exit::Failure;
@@ -41,6 +43,8 @@ pub(crate) struct Host {
     pub(crate) office: Arc<Office>,
     server: Server,
     dialer: Arc<Dialer>,
+    nats: Option<NatsDoor>,
+    echoes: JoinSet<()>,
     opened: Opened,
     reload: Reload,
     watch: Option<JoinHandle<()>>,
@@ -61,7 +65,9 @@ impl Host {
         seed.keep(config)?;
         let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
         let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
-        let carrier = Arc::new(HttpCarrier::with_tls(addresses.clone(), &outgoing_tls));
+        let broker = broker::broker(config);
+        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
+        let carrier = Arc::new(carrier.with_broker(broker.clone()));
         let office = Arc::new(start_node(
             config,
             &opened,
@@ -72,6 +78,8 @@ impl Host {
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
         vibe_tokens::adopt(&office, config).await?;
+        let echoes = broker::echoes(&office, config)?;
+        let nats = broker::join(&office, config, broker, &outgoing_tls)?;
         let vacants = vacants::vacants(Arc::clone(&office), config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
@@ -88,9 +96,8 @@ impl Host {
             dialer: Arc::clone(&dialer),
             tls: tls.clone(),
         });
-        let office_for_door = Arc::clone(&office);
         let server = open_door(
-            office_for_door,
+            Arc::clone(&office),
             config,
             tls,
             switchboard,
@@ -108,6 +115,8 @@ impl Host {
             office,
             server,
             dialer,
+            nats,
+            echoes,
             opened,
             reload,
             watch,
@@ -125,12 +134,18 @@ impl Host {
     }
 
     /// Stops the door, then the node; everything acknowledged is on disk when this returns.
-    pub(crate) async fn stop(self) -> Result<(), Failure> {
+    pub(crate) async fn stop(mut self) -> Result<(), Failure> {
         if let Some(watch) = &self.watch {
             watch.abort();
         }
+        self.echoes.shutdown().await;
         let calls = self.dialer.stop();
-        tokio::join!(self.server.stop(), calls);
+        let nats = async {
+            if let Some(nats) = self.nats {
+                nats.stop().await;
+            }
+        };
+        tokio::join!(self.server.stop(), calls, nats);
         self.opened.stop_scrubbing();
         self.office
             .stop()

@@ -6,6 +6,9 @@
 )]
 
 mod administration;
+mod agh_commands;
+mod agh_house;
+mod agh_nats;
 mod benchmarks;
 mod canonical_bytes;
 mod configuration;

