@@ -95,6 +95,7 @@ pub struct Node<S: Suite> {
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
     agh: SharedAgh,
+    suspended: Arc<Suspended>,
     started: Time,
     /// Keys of vibe requests that wait for their answer (CH-JRN-13).
     pub(crate) flights: std::sync::Mutex<Flights>,
@@ -149,7 +150,7 @@ impl<S: Suite> Node<S> {
                 gate: gate.clone(),
                 inboxes: Arc::clone(&inboxes),
                 outbox: Arc::clone(&outbox),
-                suspended,
+                suspended: Arc::clone(&suspended),
                 timers: Arc::clone(&timers),
                 side_logs: Arc::clone(&side_logs),
                 runtime: tokio::runtime::Handle::current(),
@@ -173,6 +174,7 @@ impl<S: Suite> Node<S> {
             side_logs,
             soft_limits,
             agh,
+            suspended,
             started,
             flights: std::sync::Mutex::default(),
             shown_tokens: crate::tokens::Shown::default(),
@@ -199,6 +201,11 @@ impl<S: Suite> Node<S> {
     /// What agh remembers without a log.
     pub(crate) fn agh(&self) -> &SharedAgh {
         &self.agh
+    }
+
+    /// Told whenever the run state of anybody changes.
+    pub fn run_states(&self) -> tokio::sync::watch::Receiver<()> {
+        self.suspended.changes()
     }
 
     /// When the node started, on its own clock.

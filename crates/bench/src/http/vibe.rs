@@ -130,6 +130,7 @@ async fn prepare(office: &chancery_node::Office, seed: &Seed) -> Result<()> {
                 .into(),
             consumer_id: None,
             merchant_id: None,
+            agent: None,
             revoked: false,
         };
         let hash = Sha256Digest::of(token(number).as_bytes());

@@ -23,6 +23,7 @@ fn help_of_every_command() {
     // CH-CLI-1
     let commands = [
         "demo",
+        "market",
         "init",
         "serve",
         "send",

@@ -6,6 +6,7 @@
 )]
 
 mod administration;
+mod agents;
 mod benchmarks;
 mod canonical_bytes;
 mod configuration;
