@@ -3,8 +3,11 @@
 //! Each has its contract on this crate's page. Replay never calls one.
 
 mod echo;
+pub mod http;
+pub mod model;
 pub mod roles;
 mod script;
+pub mod signed;
 
 pub use echo::Echo;
 pub use script::{Script, ScriptError};

@@ -24,13 +24,13 @@ use serde_json::{Value, json};
 use crate::desk::{assert_replays, goal, mandate, merchant, office, seed};
 
 /// A node with agents that live in it.
-struct House {
-    office: Arc<Office>,
-    agents: Agents,
+pub struct House {
+    pub office: Arc<Office>,
+    pub agents: Agents,
 }
 
 /// Posts an envelope as from outside.
-async fn post(office: &Office, mut envelope: Value, number: u64) -> String {
+pub async fn post(office: &Office, mut envelope: Value, number: u64) -> String {
     let members = envelope.as_object_mut().unwrap();
     let msg_id = format!("msg-{number}");
     let more = [
@@ -49,7 +49,7 @@ async fn post(office: &Office, mut envelope: Value, number: u64) -> String {
 }
 
 /// A question to a merchant's support.
-fn question(merchant_id: &str, session_id: &str) -> Value {
+pub fn question(merchant_id: &str, session_id: &str) -> Value {
     json!({
         "from": "buyer:negotiation", "to": "merchant:support", "session_id": session_id,
         "action": {"kind": "commerce.request_offer", "payload": {
@@ -75,7 +75,7 @@ impl House {
         Self { office, agents }
     }
 
-    async fn new(hosted: Vec<Hosted>) -> Self {
+    pub async fn new(hosted: Vec<Hosted>) -> Self {
         let house = Self::over(Arc::new(MemoryStore::new()), hosted).await;
         post(&house.office, goal("m1", "g1"), 1).await;
         post(&house.office, mandate("c1", "s1"), 2).await;
@@ -83,9 +83,14 @@ impl House {
     }
 
     /// Waits until so many turns have ended.
-    async fn turns(&self, count: u64) {
+    pub async fn turns(&self, count: u64) {
         let mut turns = self.agents.turns();
         turns.wait_for(|ended| *ended >= count).await.unwrap();
+    }
+
+    /// The record of an agent's latest turn.
+    pub fn record(&self, agent: &str) -> Value {
+        progress::records(&self.office, agent, 1).unwrap()[0].clone()
     }
 
     /// The lines that answer others: the agent and the line answered.
@@ -101,7 +106,7 @@ impl House {
         answers.collect()
     }
 
-    fn outcomes(&self, agent: &str) -> Vec<String> {
+    pub fn outcomes(&self, agent: &str) -> Vec<String> {
         let records = progress::records(&self.office, agent, 100).unwrap();
         let outcomes = records
             .iter()

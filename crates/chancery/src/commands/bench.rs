@@ -126,11 +126,13 @@ fn of_protocol(benches: &'static [Bench], protocol: &str) -> Result<&'static [Be
     match (protocol, benches) {
         ("value-context", benches) => Ok(benches),
         ("agh", [Bench::Pipeline]) => Ok(&[Bench::AghValidation]),
+        ("vibe", [Bench::Pipeline]) => Ok(&[Bench::Turns]),
         ("vibe", [Bench::Replay]) => Ok(&[Bench::VibeReplay]),
         ("vibe", [Bench::Http]) => Ok(&[Bench::HttpVibe]),
         _ => Err(
-            Failure::usage(format!("there is no such benchmark of {protocol}"))
-                .next("of agh there is pipeline, of vibe http and replay"),
+            Failure::usage(format!("there is no such benchmark of {protocol}")).next(
+                "of agh there is pipeline, of vibe pipeline (an agent's turns), http and replay",
+            ),
         ),
     }
 }

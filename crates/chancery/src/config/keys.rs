@@ -463,7 +463,13 @@ const VIBE_AGENT: List = List {
             "behaviour",
             Kind::Text,
             "\"echo\"",
-            "what answers for it: \"echo\", \"script:FILE\" or \"rules:ROLE\"",
+            "\"echo\", \"script:FILE\", \"rules:ROLE\", \"http:URL\" or \"model:NAME\"",
+        ),
+        key(
+            "key",
+            Kind::Path,
+            "\"\"",
+            "its key, which signs what is asked of http:URL: 64 hex characters, mode 0600",
         ),
         key(
             "instructions",

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
 
-pub use agents::{AgentBehaviour, VibeAgent};
+pub use agents::{AgentBehaviour, ModelEntry, VibeAgent};
 pub use agh::{Agh, PeerEntry};
 pub use environment::variables_of_process;
 pub use reference::{commented_file, reference_page};
