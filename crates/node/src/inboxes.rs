@@ -145,6 +145,8 @@ impl Inboxes {
         kept: Vec<RowChange>,
     ) -> Result<(), StoreError> {
         let mut acknowledged = self.lock_acknowledged();
+        // Whoever else reads the inbox may have acknowledged more.
+        let through = through.max(self.cursor(name)?);
         let bytes = Bytes::copy_from_slice(&through.to_be_bytes());
         let mut changes = kept;
         changes.push((cursor_key(name), Some(bytes)));

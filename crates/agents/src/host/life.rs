@@ -63,7 +63,7 @@ impl Life {
     ) -> Result<Self, StoreError> {
         let mut inboxes = Vec::new();
         for name in hosted.agent.inboxes() {
-            let cursor = office.inboxes().cursor(&name)?;
+            let cursor = progress::cursor(&office, &hosted.agent, &name)?;
             inboxes.push((name, cursor));
         }
         let recorded = progress::recorded(&office, &hosted.agent.name)?.into();
@@ -329,6 +329,7 @@ impl Life {
         }
         let (name, cursor) = &mut self.inboxes[one.inbox];
         *cursor = seq;
+        changes.push(progress::moved(&self.agent, name, seq)?);
         let (office, name) = (Arc::clone(&self.office), name.clone());
         let settled = blocking(move || office.inboxes().settle(&name, seq, changes)).await;
         settled.unwrap_or_else(|| Err(StoreError("keeping a turn failed".to_owned())))?;

@@ -3,9 +3,10 @@
 //! It survives `kill -9`. Losing it repeats a turn, and the gate lets no turn speak twice (CH-JRN-16).
 
 use bytes::Bytes;
+use chancery_core::inbox::InboxName;
 use chancery_core::line::Seq;
 use chancery_core::rows::{RowChange, RowKey};
-use chancery_node::Office;
+use chancery_node::{Office, turn_records_prefix};
 use chancery_store::StoreError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -43,12 +44,8 @@ fn intent_key(agent: &str, seq: Seq) -> RowKey {
     RowKey::new("turn-intent", &[agent.as_bytes(), &seq.to_be_bytes()])
 }
 
-fn records_prefix(agent: &str) -> RowKey {
-    RowKey::text("turn-record", &[agent])
-}
-
 fn record_key(agent: &str, seq: Seq) -> RowKey {
-    records_prefix(agent).child(&seq.to_be_bytes())
+    turn_records_prefix(agent).child(&seq.to_be_bytes())
 }
 
 fn row<T: Serialize>(value: &T) -> Result<Option<Bytes>, StoreError> {
@@ -60,6 +57,20 @@ fn get<T: DeserializeOwned>(office: &Office, key: &RowKey) -> Result<Option<T>, 
     let bytes = office.gate().store().ops_get(key)?;
     // What cannot be read is as good as lost, and losing it is harmless.
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+fn cursor_key(agent: &str, inbox: &InboxName) -> RowKey {
+    RowKey::text("turn-cursor", &[agent, &inbox.agent])
+}
+
+/// How far an agent has come in an inbox: its own count, because others may read and acknowledge there too.
+pub fn cursor(office: &Office, agent: &Agent, inbox: &InboxName) -> Result<Seq, StoreError> {
+    Ok(get(office, &cursor_key(&agent.name, inbox))?.unwrap_or_default())
+}
+
+/// The change that moves it.
+pub fn moved(agent: &Agent, inbox: &InboxName, through: Seq) -> Result<RowChange, StoreError> {
+    Ok((cursor_key(&agent.name, inbox), row(&through)?))
 }
 
 /// What an agent keeps of a session.
@@ -100,23 +111,13 @@ pub fn dropped(agent: &Agent, seq: Seq) -> RowChange {
 
 /// The lines whose turns are on record, oldest first.
 pub fn recorded(office: &Office, agent: &str) -> Result<Vec<Seq>, StoreError> {
-    let rows = office.gate().store().ops_scan(&records_prefix(agent))?;
+    let rows = office
+        .gate()
+        .store()
+        .ops_scan(&turn_records_prefix(agent))?;
     let seqs = rows.iter().filter_map(|(key, _)| {
         let last: [u8; 8] = key.parts().pop()?.try_into().ok()?;
         Some(Seq::from_be_bytes(last))
     });
     Ok(seqs.collect())
-}
-
-/// The records of an agent's latest turns as JSON, newest first.
-pub fn records(
-    office: &Office,
-    agent: &str,
-    limit: usize,
-) -> Result<Vec<serde_json::Value>, StoreError> {
-    let rows = office.gate().store().ops_scan(&records_prefix(agent))?;
-    let newest = rows.iter().rev().take(limit);
-    Ok(newest
-        .filter_map(|(_, row)| serde_json::from_slice(row).ok())
-        .collect())
 }

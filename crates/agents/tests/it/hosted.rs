@@ -90,7 +90,7 @@ impl House {
 
     /// The record of an agent's latest turn.
     pub fn record(&self, agent: &str) -> Value {
-        progress::records(&self.office, agent, 1).unwrap()[0].clone()
+        self.office.turn_records(agent, 1).unwrap()[0].clone()
     }
 
     /// The lines that answer others: the agent and the line answered.
@@ -107,7 +107,7 @@ impl House {
     }
 
     pub fn outcomes(&self, agent: &str) -> Vec<String> {
-        let records = progress::records(&self.office, agent, 100).unwrap();
+        let records = self.office.turn_records(agent, 100).unwrap();
         let outcomes = records
             .iter()
             .map(|record| record["outcome"].as_str().unwrap().to_owned());
@@ -165,8 +165,10 @@ async fn turns_go_on_after_a_restart() {
         agents: living,
     } = house;
     living.stop().await;
-    // Asked while nobody is at home.
+    // Asked while nobody is at home, and acknowledged by somebody else who reads the inbox.
     post(&office, question("m1", "s1"), 20).await;
+    let name = inbox("merchant:support", Some("m1"));
+    office.inboxes().acknowledge(&name, u64::MAX).unwrap();
     office.stop().await.unwrap();
     drop(office);
 
@@ -471,7 +473,7 @@ async fn an_agent_that_misbehaves_stops_nobody() {
     assert_eq!(house.outcomes("panics"), [Outcome::Failed.as_str()]);
     for name in ["floods", "shouts", "nests"] {
         assert_eq!(house.outcomes(name), [Outcome::BudgetExhausted.as_str()]);
-        let record = &progress::records(&house.office, name, 1).unwrap()[0];
+        let record = &house.office.turn_records(name, 1).unwrap()[0];
         assert_eq!(record["inference_calls"], 8);
         assert_eq!(record["steps"][0]["code"], "undecodable_decision");
     }

@@ -235,6 +235,13 @@ fn an_operator_stops_a_hosted_agent() {
     run(&["agent", "resume", "keys", "--protocol", "vibe"]);
     let entries = wire.get(&format!("{inbox}&wait=60")).unwrap().ok();
     assert_eq!(entries["entries"].as_array().unwrap().len(), 1);
+    // Its record says so as soon as the turn has ended, which is a moment after its envelope is out.
+    loop {
+        let shown = run(&["agent", "show", "keys", "--protocol", "vibe", "--json"]).text();
+        if shown.contains("\"outcome\":\"emitted\"") {
+            break;
+        }
+    }
     let metrics = wire.get("/metrics").unwrap().text();
     assert!(metrics.contains("chancery_agent_turns_total"), "{metrics}");
     node.stop_well();

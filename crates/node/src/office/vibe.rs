@@ -270,6 +270,19 @@ impl Office {
         Ok(gone.len())
     }
 
+    /// The records of a hosted agent's latest turns, newest first (VC-TURN-12).
+    pub fn turn_records(
+        &self,
+        agent: &str,
+        limit: usize,
+    ) -> Result<Vec<serde_json::Value>, StoreError> {
+        let rows = self.gate().store().ops_scan(&turn_records_prefix(agent))?;
+        let newest = rows.iter().rev().take(limit);
+        Ok(newest
+            .filter_map(|(_, row)| serde_json::from_slice(row).ok())
+            .collect())
+    }
+
     /// A change of the world by an operator, on record when this returns.
     pub async fn change_world(&self, change: Change) -> Result<Seq, Refusal> {
         if self.gate().settings().vibe.world.is_none() {
@@ -364,6 +377,11 @@ impl Office {
     fn rows(&self) -> StoreRows<'_, dyn chancery_store::Store> {
         StoreRows(&**self.gate().store())
     }
+}
+
+/// Where the records of an agent's turns are kept, each under the line that drove it (CH-JRN-15).
+pub fn turn_records_prefix(agent: &str) -> RowKey {
+    RowKey::text("turn-record", &[agent])
 }
 
 /// Who reads: the holder of a token, or on a development node anybody as the payment role (VC-HTTP-5). Who may read the

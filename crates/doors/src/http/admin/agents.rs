@@ -28,6 +28,9 @@ const MEMBERS: [&str; 9] = [
     "agent",
 ];
 
+/// Turns of an agent that are told with it.
+const TURNS_SHOWN: usize = 10;
+
 /// Lists hosted agents.
 pub(crate) async fn list(door: Arc<HttpDoor>, _: Call) -> Reply {
     let read = door.read(|office| {
@@ -55,10 +58,14 @@ pub(crate) async fn show(door: Arc<HttpDoor>, call: Call) -> Reply {
     let Some((protocol, id)) = named(&call) else {
         return not_found();
     };
-    match door
-        .read(move |office| describe(office, protocol, &id))
-        .await
-    {
+    let read = move |office: &Office| {
+        let mut agent = describe(office, protocol, &id)?;
+        if let (ProtocolName::Vibe, Some(agent)) = (protocol, &mut agent) {
+            agent["turns"] = json!(office.turn_records(&id, TURNS_SHOWN)?);
+        }
+        Ok::<_, StoreError>(agent)
+    };
+    match door.read(read).await {
         Ok(Some(agent)) => not_stored(json(StatusCode::OK, &agent)),
         Ok(None) => not_found(),
         Err(reply) => reply,
