@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// Envelopes of a deal: mandate, offer, acceptance, approval, settlement.
 pub(crate) const STEPS: usize = 5;
-const BUYERS: usize = 64;
+pub(crate) const BUYERS: usize = 64;
 const SKUS: usize = 1_000;
 
 /// A world with enough stock and money for every deal of a benchmark.

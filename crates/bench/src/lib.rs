@@ -20,6 +20,7 @@ mod replay;
 mod report;
 mod store;
 mod traffic;
+mod turns;
 mod vibe_replay;
 mod ws;
 
@@ -41,6 +42,8 @@ fn now() -> Time {
 pub enum Bench {
     /// From bytes to a decision on one core, no disk.
     Pipeline,
+    /// Turns of a rule-based agent on one core, no log.
+    Turns,
     /// The checks of an AGH envelope that need no state.
     AghValidation,
     /// Batches of lines made durable.
@@ -90,13 +93,14 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
     } = options;
     match bench {
         Bench::Pipeline => Ok(vec![pipeline::run(*duration)?]),
+        Bench::Turns => Ok(vec![turns::run(dir, *duration)?]),
         Bench::AghValidation => Ok(vec![agh::run(*duration)?]),
         Bench::StoreAppend => Ok(vec![store::append(dir, *duration)?]),
         Bench::StoreSustained => Ok(vec![store::sustained(dir, *duration)?]),
         Bench::Replay => Ok(vec![replay::run(lines.unwrap_or(50_000), *duration)?]),
         Bench::VibeReplay => Ok(vec![vibe_replay::run(lines.unwrap_or(100_000), *duration)?]),
         Bench::Http => http::run(dir, lead, *duration),
-        Bench::HttpVibe => Ok(vec![http::run_vibe(dir, lead, *duration)?]),
+        Bench::HttpVibe => http::run_vibe(dir, lead, *duration),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
         Bench::Nats => Ok(vec![nats::run(dir, *duration)?]),
         Bench::Emergency => emergency::run(dir, lead, *duration),
@@ -114,6 +118,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
     let mut reports = Vec::new();
     for bench in [
         Bench::Pipeline,
+        Bench::Turns,
         Bench::AghValidation,
         Bench::StoreAppend,
         Bench::StoreSustained,

@@ -33,6 +33,7 @@ fn main() -> Result<()> {
     let bench = match words[..] {
         ["pipeline"] => Bench::Pipeline,
         ["pipeline", "agh"] => Bench::AghValidation,
+        ["pipeline", "vibe"] => Bench::Turns,
         ["store", "append"] => Bench::StoreAppend,
         ["store", "sustained"] => Bench::StoreSustained,
         ["replay"] => Bench::Replay,
@@ -45,7 +46,7 @@ fn main() -> Result<()> {
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, store append, store sustained, replay, replay vibe, http, http vibe, ws, nats, emergency, memory, quick"
+            "which benchmark? pipeline, pipeline agh, pipeline vibe, store append, store sustained, replay, replay vibe, http, http vibe, ws, nats, emergency, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

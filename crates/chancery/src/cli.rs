@@ -17,6 +17,7 @@ use crate::commands::init::InitArgs;
 use crate::commands::key::KeyCommand;
 use crate::commands::log::LogCommand;
 use crate::commands::man::ManArgs;
+use crate::commands::market::MarketArgs;
 use crate::commands::schema::SchemaArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::serve::ServeArgs;
@@ -53,6 +54,11 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery demo --keep demo-node && chancery log show demo-node/chancery-data"
     )]
     Demo(DemoArgs),
+    /// Let rule-based buyers and merchants trade: reproducible to the byte
+    #[command(
+        after_help = "Example:\n  chancery market --buyers 50 --merchants 20 --deals 1000 --seed 7 --keep market-data"
+    )]
+    Market(MarketArgs),
     /// Write a configuration, a node key and an admin token
     #[command(after_help = "Example:\n  chancery init my-node && cd my-node")]
     Init(InitArgs),
@@ -153,7 +159,10 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
     (
         "Running",
         &[
-            (&["demo"], ""),
+            (
+                &["demo", "market"],
+                "a story, or agents that trade, on a node of its own",
+            ),
             (&["init"], ""),
             (&["serve"], ""),
             (&["send"], ""),

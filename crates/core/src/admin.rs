@@ -64,6 +64,9 @@ pub struct TokenRecord {
     /// The merchant it stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merchant_id: Option<String>,
+    /// The participant that it is one with (CH-ID-5); none when it is its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// Whether it was revoked.
     #[serde(default)]
     pub revoked: bool,
@@ -78,6 +81,25 @@ pub struct PrincipalRecord {
     /// The merchant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merchant_id: Option<String>,
+    /// The participant that it is one with: suspended, it says nothing (CH-ID-5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+impl PrincipalRecord {
+    /// The principal when it also acts as `other` says; none when the two contradict each other.
+    #[must_use]
+    pub fn joined(&self, other: &Self) -> Option<Self> {
+        let same = self.consumer_id == other.consumer_id && self.merchant_id == other.merchant_id;
+        let agent = match (&self.agent, &other.agent) {
+            (Some(own), Some(other)) if own != other => return None,
+            (own, other) => own.as_ref().or(other.as_ref()).cloned(),
+        };
+        same.then(|| Self {
+            agent,
+            ..self.clone()
+        })
+    }
 }
 
 /// What is in force: rules version and rule settings of each protocol (CH-JRN-12).
@@ -329,14 +351,19 @@ fn decide_token(record: &TokenRecord, cx: &mut Cx<'_>) -> Result<(), Stop> {
     let acts_for = PrincipalRecord {
         consumer_id: record.consumer_id.clone(),
         merchant_id: record.merchant_id.clone(),
+        agent: record.agent.clone(),
     };
-    match cx.row::<PrincipalRecord>(&key)? {
-        Some(known) if known != acts_for => {
-            let message = "the principal acts for another consumer or merchant";
+    let known: Option<PrincipalRecord> = cx.row(&key)?;
+    let joined = known
+        .as_ref()
+        .map_or(Some(acts_for.clone()), |known| known.joined(&acts_for));
+    match joined {
+        None => {
+            let message = "the principal acts for another consumer, merchant or participant";
             return Err(refuse("token_not_allowed", message).into());
         }
+        Some(joined) if known.as_ref() != Some(&joined) => cx.put(key, &joined),
         Some(_) => {}
-        None => cx.put(key, &acts_for),
     }
     cx.put(token_key(&record.id), record);
     Ok(())

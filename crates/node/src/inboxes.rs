@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use chancery_core::inbox::{InboxName, Page, full_page_key, full_pages_prefix, open_page_key};
 use chancery_core::line::Seq;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{RowChange, RowKey};
 use chancery_store::{Store, StoreError};
 use hashbrown::HashMap;
 use tokio::sync::Notify;
@@ -134,6 +134,31 @@ impl Inboxes {
             .ops_put(&[(cursor_key(name), Some(bytes))], true)?;
         acknowledged.insert(name.clone(), self.ordinal(name, through)?);
         Ok(through)
+    }
+
+    /// Moves the cursor past an entry that an agent in this process has dealt with, in one step with what it keeps of
+    /// it. Not synced: over a power cut both are lost together, and the entry is dealt with again.
+    pub fn settle(
+        &self,
+        name: &InboxName,
+        through: Seq,
+        kept: Vec<RowChange>,
+    ) -> Result<(), StoreError> {
+        let mut acknowledged = self.lock_acknowledged();
+        // Whoever else reads the inbox may have acknowledged more.
+        let through = through.max(self.cursor(name)?);
+        let bytes = Bytes::copy_from_slice(&through.to_be_bytes());
+        let mut changes = kept;
+        changes.push((cursor_key(name), Some(bytes)));
+        self.store.ops_put(&changes, false)?;
+        acknowledged.insert(name.clone(), self.ordinal(name, through)?);
+        Ok(())
+    }
+
+    /// Whether a line is an entry of an inbox.
+    pub fn contains(&self, name: &InboxName, seq: Seq) -> Result<bool, StoreError> {
+        let next = self.seqs_after(name, seq.saturating_sub(1), 1)?;
+        Ok(next.first() == Some(&seq))
     }
 
     /// How many entries are not acknowledged.

@@ -62,6 +62,11 @@ impl Suspended {
         }
     }
 
+    /// Told whenever anybody is suspended or resumed.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
     fn write(&self) -> RwLockWriteGuard<'_, HashSet<String>> {
         self.now.write().unwrap_or_else(PoisonError::into_inner)
     }

@@ -42,7 +42,9 @@ pub use gate::{Gate, GateLimits, Overloaded, Permit};
 pub use inboxes::{InboxEntry, Inboxes};
 pub use leave::Leave;
 pub use node::{Node, Options, StartError};
-pub use office::{Office, Sent, VibeAnswered, hosting_protocol, vibe_approver, vibe_reader};
+pub use office::{
+    Office, Sent, VibeAnswered, hosting_protocol, turn_records_prefix, vibe_approver, vibe_reader,
+};
 pub use outbox::{Attempt, Carried, Carrier, NoCarrier};
 pub use reconcile::ReconcileError;
 pub use sequencer::Decided;

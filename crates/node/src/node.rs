@@ -97,6 +97,7 @@ pub struct Node<S: Suite> {
     soft_limits: SoftLimits,
     agh: SharedAgh,
     peers_changed: watch::Sender<()>,
+    suspended: Arc<Suspended>,
     started: Time,
     /// Keys of vibe requests that wait for their answer (CH-JRN-13).
     pub(crate) flights: std::sync::Mutex<Flights>,
@@ -152,7 +153,7 @@ impl<S: Suite> Node<S> {
                 gate: gate.clone(),
                 inboxes: Arc::clone(&inboxes),
                 outbox: Arc::clone(&outbox),
-                suspended,
+                suspended: Arc::clone(&suspended),
                 timers: Arc::clone(&timers),
                 side_logs: Arc::clone(&side_logs),
                 peers_changed: peers_changed.clone(),
@@ -174,6 +175,7 @@ impl<S: Suite> Node<S> {
             soft_limits,
             agh,
             peers_changed,
+            suspended,
             started,
             flights: std::sync::Mutex::default(),
             shown_tokens: crate::tokens::Shown::default(),
@@ -205,6 +207,11 @@ impl<S: Suite> Node<S> {
     /// Tells when the record of a hosted agent has changed.
     pub fn peers_changed(&self) -> watch::Receiver<()> {
         self.peers_changed.subscribe()
+    }
+
+    /// Told whenever the run state of anybody changes.
+    pub fn run_states(&self) -> tokio::sync::watch::Receiver<()> {
+        self.suspended.changes()
     }
 
     /// When the node started, on its own clock.

@@ -2,7 +2,7 @@
 
 mod vibe;
 
-pub use vibe::{VibeAnswered, vibe_approver, vibe_reader};
+pub use vibe::{VibeAnswered, turn_records_prefix, vibe_approver, vibe_reader};
 
 use std::time::Duration;
 

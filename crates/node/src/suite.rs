@@ -151,6 +151,7 @@ impl Chancery {
             ProtocolName::ValueContext => self.value_context.agent_changed(id, before, after, cx),
             ProtocolName::Vacant => self.vacant.agent_changed(id, before, after, cx),
             ProtocolName::Agh => self.agh.agent_changed(id, before, after, cx),
+            ProtocolName::Vibe => self.vibe.agent_changed(id, before, after, cx),
             _ => Ok(()),
         };
         if let Act::Config(config) = act {

@@ -80,6 +80,7 @@ impl Office {
             addresses: Vec::new(),
             consumer_id: None,
             merchant_id: None,
+            agent: None,
             revoked: false,
         };
         self.issue_token_for(record).await

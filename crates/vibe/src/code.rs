@@ -115,7 +115,9 @@ codes! {
     DisputeClosed = "dispute_closed", 409, "VC-ACT-platform.request_evidence-1", "the dispute is ruled";
     OutsideTransaction = "outside_transaction", 409, "VC-ACT-world-3", "this write happens only inside another action";
     InvariantViolation = "invariant_violation", 409, "VC-ACT-world-4", "the change would break an invariant of the world";
+    AlreadyAnswered = "already_answered", 409, "CH-JRN-16", "this agent has answered that envelope";
     IdempotencyConflict = "idempotency_conflict", 422, "VC-ERR-2", "the idempotency key was used for another request";
+    Suspended = "suspended", 423, "CH-ID-5", "the sender is suspended";
     Internal = "internal", 500, "VC-ERR-1", "a fault of this node";
     AuditUnavailable = "audit_unavailable", 503, "VC-AUD-4", "the log cannot be written";
     NotConfigured = "not_configured", 503, "CH-CFG-4", "this node has no world";

@@ -11,6 +11,7 @@
 
 pub mod action;
 pub mod address;
+pub mod agent;
 pub mod answer;
 pub mod ap2;
 pub mod code;

@@ -175,6 +175,18 @@ pub fn read(raw: &[u8]) -> Result<Value<'_>, Fault> {
     })
 }
 
+/// Where an envelope, as it is written, gives one of these values away (VC-PRIV-6), whoever sends it: for agents that
+/// keep more to themselves than the log says (CH-JRN-11).
+pub fn gives_away(raw: &[u8], store: &[guard::Private], currencies: &[String]) -> Option<String> {
+    let root = read(raw).ok()?;
+    let fields = root.as_object()?;
+    let action = root.get("action")?.as_object()?;
+    let payload = action.get("payload")?.as_object()?;
+    let index = guard::facts(fields, action, payload, &KNOWN).leak(store, currencies)?;
+    let place = guard::place_of(index, fields, action, payload, &KNOWN);
+    Some(place.unwrap_or_else(|| "$".to_owned()))
+}
+
 /// Whether a text is an identifier (VC-ENV-4).
 pub fn is_id(text: &str) -> bool {
     let bytes = text.as_bytes();

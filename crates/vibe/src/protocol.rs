@@ -16,7 +16,7 @@ use crate::code::Code;
 use crate::message::Message;
 use crate::settings::Settings;
 use crate::world::change::{self, Act};
-use crate::{rules, seal};
+use crate::{agent, rules, seal};
 
 /// Vibe Commerce 1.0.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +29,7 @@ pub enum Never {}
 impl Protocol for Vibe {
     const NAME: ProtocolName = ProtocolName::Vibe;
     type Message = Message;
-    type Outgoing = Never;
+    type Outgoing = Message;
     type Timer = Never;
     type Act = Act;
     type Settings = Settings;
@@ -67,8 +67,12 @@ impl Protocol for Vibe {
     }
 
     fn wants(&self, input: &Input<Self>, wants: &mut Vec<RowKey>) {
-        if let Input::Envelope(authentic) = input {
-            rules::wants(authentic, wants);
+        match input {
+            Input::Envelope(authentic) => {
+                rules::wants(&authentic.message, rules::principal(authentic), wants);
+            }
+            Input::Outgoing { agent, content, .. } => rules::wants(content, Some(agent), wants),
+            _ => {}
         }
     }
 
@@ -86,7 +90,12 @@ impl Protocol for Vibe {
                     answer: Answer::Changed { seq },
                 })
             }
-            Input::Outgoing { content, .. } => match *content {},
+            Input::Outgoing {
+                agent,
+                answers,
+                content,
+                ..
+            } => rules::decide_outgoing(agent, *answers, content, settings, cx),
             Input::Timer(never) => match *never {},
             // Vibe calls nobody: an inbox is read, nothing is delivered that could fail or be answered.
             Input::Reply { .. } | Input::Failed { .. } => Err(Code::Internal.stop()),
@@ -95,12 +104,12 @@ impl Protocol for Vibe {
 
     fn agent_changed(
         &self,
-        _: &str,
+        agent: &str,
         _: Option<&serde_json::Value>,
-        _: Option<&serde_json::Value>,
-        _: &mut Cx<'_>,
+        after: Option<&serde_json::Value>,
+        cx: &mut Cx<'_>,
     ) -> Result<(), Stop> {
-        Ok(())
+        agent::changed(agent, after, cx)
     }
 
     fn reread(&self, line: &Line, settings: &Settings) -> Result<Input<Self>, Damage> {
@@ -113,7 +122,7 @@ impl Protocol for Vibe {
                 .map_err(|error| damage(format!("not a change of the world: {error}")))?;
             return Ok(Input::Act(act));
         }
-        if line.origin != Origin::External {
+        if line.origin == Origin::Runtime {
             return Err(damage("a derived line begins no unit".to_owned()));
         }
         let message = Message::decode_recorded(&line.envelope, settings)
@@ -121,7 +130,19 @@ impl Protocol for Vibe {
         if message.from.is_err() || message.to.is_err() {
             return Err(damage("an address is not one".to_owned()));
         }
-        let proof = match line.meta_text("principal") {
+        let principal = line.meta_text("principal");
+        if line.origin == Origin::Agent {
+            let answers = line.meta_json("answers").map(str::parse);
+            return Ok(Input::Outgoing {
+                agent: principal.ok_or_else(|| damage("no agent sent it".to_owned()))?,
+                answers: answers
+                    .transpose()
+                    .map_err(|_| damage("answers is no line".to_owned()))?,
+                idempotency: None,
+                content: message,
+            });
+        }
+        let proof = match principal {
             Some(principal) => Proof::Principal(principal),
             None => Proof::Unverified,
         };

@@ -493,6 +493,11 @@ pub mod key {
         RowKey::text("vibe-goal", &[merchant_id, sku_id])
     }
 
+    /// That a hosted agent has answered the envelope on a line (CH-JRN-16).
+    pub fn answered(agent: &str, line: u64) -> RowKey {
+        RowKey::new("vibe-answered", &[agent.as_bytes(), &line.to_be_bytes()])
+    }
+
     /// The answer that a key is bound to (VC-IDEM-2).
     pub fn idempotency(principal: Option<&str>, from: &str, key: &str) -> RowKey {
         RowKey::text("vibe-idem", &[principal.unwrap_or_default(), from, key])

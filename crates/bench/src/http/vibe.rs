@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
+use chancery_agents::Agent;
+use chancery_agents::behaviour::{Behaviour, Script};
+use chancery_agents::host::{Agents, Hosted};
 use chancery_core::admin::TokenRecord;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::time::Time;
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_vibe::agent::AgentRecord;
 use chancery_vibe::conformance::{Host, Request};
 use chancery_vibe::settings::Settings;
 use chancery_vibe::world::seed::Seed;
@@ -18,7 +22,7 @@ use tokio::net::TcpListener;
 use super::bare::{self, Expected};
 use super::load::{Ask, Told, write_request};
 use super::{BARE, CHECK_HEADER, CONNECTIONS, NODE, SLICES, local};
-use crate::deals::{STEPS, deal, seed};
+use crate::deals::{BUYERS, STEPS, deal, seed};
 use crate::helper::Helper;
 use crate::measure::{Race, micros_each, peak_rss_bytes, process_cpu};
 use crate::node::{serve_node, start_node_of};
@@ -30,8 +34,37 @@ const PATH: &str = "/vcp";
 const DEALS_A_SECOND: f64 = 6_000.0;
 const TOKENS: usize = 8;
 
-/// Measures for about `duration`, half of it each side.
-pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Report> {
+/// Measures for about `duration`, once without and once with an agent that lives in the node.
+pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Vec<Report>> {
+    let without = run_with(dir, lead, duration / 2, false)?;
+    let mut with = run_with(dir, lead, duration / 2, true)?;
+    let cost = without.cpu_us_per_envelope.zip(with.cpu_us_per_envelope);
+    if let Some((without, with_agent)) = cost {
+        with.note(format!(
+            "one scripted agent takes a turn for every envelope of one buyer of {BUYERS}: {:+.1} % of processor time an envelope",
+            (with_agent / without - 1.0) * 100.0
+        ));
+    }
+    Ok(vec![without, with])
+}
+
+/// An agent of one buyer that takes its turns and says nothing.
+fn scripted() -> Result<Hosted> {
+    let record = AgentRecord {
+        address: "buyer".to_owned(),
+        consumer_id: Some("c0".to_owned()),
+        merchant_id: None,
+        agent: None,
+    };
+    let script = Script::parse(b"[]").map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok(Hosted {
+        agent: Agent::new("scripted", record),
+        behaviour: Behaviour::Here(Arc::new(script)),
+    })
+}
+
+/// Half of the time each side.
+fn run_with(dir: &Path, lead: &[String], duration: Duration, agent: bool) -> Result<Report> {
     let dir = tempfile::tempdir_in(dir)?;
     let dir = dir.path();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -46,6 +79,8 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Rep
     let office = start_node_of(store.clone(), Chancery::with_seed(Arc::clone(&seed)))?;
     let office = Arc::new(office);
     runtime.block_on(prepare(&office, &seed))?;
+    let agents = if agent { vec![scripted()?] } else { Vec::new() };
+    let agents = runtime.block_on(Agents::start(&office, agents))?;
     let listener = runtime.block_on(TcpListener::bind(local()))?;
     let bare_address = listener.local_addr()?;
     bare::serve(listener, PATH, answers(&seed)?, dir)?;
@@ -64,10 +99,16 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Rep
     }
     let report = measure(&mut load, duration / 2 / SLICES, || store.flush_index());
     load.end()?;
+    runtime.block_on(agents.stop());
     runtime.block_on(door.stop());
     runtime.block_on(office.stop())?;
     runtime.shutdown_timeout(Duration::from_secs(1));
-    report
+    report.map(|mut report| {
+        if agent {
+            report.bench = "http, one scripted agent".to_owned();
+        }
+        report
+    })
 }
 
 fn measure<E>(
@@ -130,6 +171,7 @@ async fn prepare(office: &chancery_node::Office, seed: &Seed) -> Result<()> {
                 .into(),
             consumer_id: None,
             merchant_id: None,
+            agent: None,
             revoked: false,
         };
         let hash = Sha256Digest::of(token(number).as_bytes());

@@ -82,7 +82,7 @@ pub(crate) struct OneArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Which {
     /// The protocol it speaks
-    #[arg(long, default_value = "value-context", value_parser = ["value-context"])]
+    #[arg(long, default_value = "value-context", value_parser = ["value-context", "vibe"])]
     protocol: String,
     #[command(flatten)]
     node: NodeArgs,

@@ -132,11 +132,13 @@ fn of_protocol(benches: &'static [Bench], protocol: &str) -> Result<&'static [Be
         ("agh" | "value-context", [Bench::Nats]) => Ok(&[Bench::Nats]),
         ("value-context", benches) => Ok(benches),
         ("agh", [Bench::Pipeline]) => Ok(&[Bench::AghValidation]),
+        ("vibe", [Bench::Pipeline]) => Ok(&[Bench::Turns]),
         ("vibe", [Bench::Replay]) => Ok(&[Bench::VibeReplay]),
         ("vibe", [Bench::Http]) => Ok(&[Bench::HttpVibe]),
         _ => Err(
-            Failure::usage(format!("there is no such benchmark of {protocol}"))
-                .next("of agh there is pipeline and nats, of vibe http and replay"),
+            Failure::usage(format!("there is no such benchmark of {protocol}")).next(
+                "of agh there is pipeline and nats, of vibe pipeline (an agent's turns), http and replay",
+            ),
         ),
     }
 }

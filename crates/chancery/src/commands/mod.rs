@@ -14,6 +14,7 @@ pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod log;
 pub(crate) mod man;
+pub(crate) mod market;
 pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod serve;
@@ -37,6 +38,7 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Init(args) => init::run(&args, terminal),
         Command::Serve(args) => serve::run(args, &sources, terminal),
         Command::Demo(args) => demo::run(&args, terminal),
+        Command::Market(args) => market::run(&args, terminal),
         Command::Send(args) => send::run(&args, &sources, terminal),
         Command::Agent(command) => agent::run(command, &sources, terminal),
         Command::Agh(command) => agh::run(command, &sources, terminal),

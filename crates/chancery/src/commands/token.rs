@@ -50,6 +50,9 @@ pub(crate) struct NewArgs {
     /// The merchant it acts for
     #[arg(long, value_name = "ID")]
     merchant: Option<String>,
+    /// The participant it is one with: suspending that one stops it too
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -86,6 +89,7 @@ pub(crate) fn run(
                 "addresses": args.addresses,
                 "consumer_id": args.consumer,
                 "merchant_id": args.merchant,
+                "agent": args.agent,
             });
             let node = args.node.client(sources)?;
             let answered = client::block_on(node.post(&TOKENS, asked.to_string()))?;

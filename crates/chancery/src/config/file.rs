@@ -5,9 +5,9 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::agh;
 use super::settings::{Raw, Settings, Source};
 use super::table::{self, KEYS, List};
+use super::{agents, agh};
 use crate::exit::Failure;
 
 /// Reads the text of a file into the settings.
@@ -64,6 +64,10 @@ impl Reader<'_> {
         }
         if (section, name) == (Some("agh"), "peer") {
             self.settings.agh_peers = agh::peers_of(self.text, self.path)?;
+            return Ok(());
+        }
+        if section.is_none() && name == "model" {
+            self.settings.models = agents::models_of(self.text, self.path)?;
             return Ok(());
         }
         let full = section.map_or_else(|| name.to_owned(), |section| format!("{section}.{name}"));

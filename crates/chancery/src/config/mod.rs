@@ -5,6 +5,7 @@
 //!
 //! Refuses to: guess, or start what the configuration only half describes.
 
+mod agents;
 mod agh;
 mod checks;
 mod environment;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
 
+pub use agents::{AgentBehaviour, ModelEntry, VibeAgent};
 pub use agh::{Agh, Nats, PeerEntry};
 pub use environment::variables_of_process;
 pub use reference::{commented_file, reference_page};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::agents::ModelEntry;
 use super::agh::PeerEntry;
 use super::table::{KEYS, Key, Kind, List};
 use crate::exit::Failure;
@@ -84,6 +85,8 @@ pub struct Settings {
     lists: BTreeMap<&'static str, Vec<Settings>>,
     /// The peers of `[[agh.peer]]`.
     pub(super) agh_peers: Vec<PeerEntry>,
+    /// The models of `[model.NAME]`.
+    pub(super) models: BTreeMap<String, ModelEntry>,
 }
 
 impl Settings {
@@ -98,6 +101,7 @@ impl Settings {
             by_name: BTreeMap::new(),
             lists: BTreeMap::new(),
             agh_peers: Vec::new(),
+            models: BTreeMap::new(),
         };
         for key in keys {
             let text = key.default.trim_matches('"');

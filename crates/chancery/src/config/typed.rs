@@ -12,6 +12,7 @@ use chancery_vibe::settings::{Clock as VibeClock, Platform, Settings as VibeRule
 use chancery_node::vacants::{Behaviour, OnRestart};
 use chancery_vacant::state::State;
 
+use super::agents::{self, VibeAgent};
 use super::agh::{Agh, Nats, servers};
 use super::settings::{Setting, Settings, Value};
 use crate::exit::Failure;
@@ -114,6 +115,8 @@ pub struct Vibe {
     pub tokens: Option<PathBuf>,
     /// What the rules go by, but for what the seed says.
     pub rules: VibeRules,
+    /// The agents that live in this node, in the order of the file.
+    pub agents: Vec<VibeAgent>,
 }
 
 /// The section of vacant.
@@ -224,14 +227,14 @@ impl Config {
 }
 
 /// Settings by the kind that the table says they have.
-struct Typed<'s>(&'s Settings);
+pub(super) struct Typed<'s>(pub(super) &'s Settings);
 
 impl Typed<'_> {
-    fn text(&self, name: &'static str) -> &str {
+    pub(super) fn text(&self, name: &'static str) -> &str {
         text(self.0.get(name))
     }
 
-    fn path(&self, name: &'static str) -> Option<PathBuf> {
+    pub(super) fn path(&self, name: &'static str) -> Option<PathBuf> {
         match &self.0.get(name).value {
             Value::Path(path) => path.clone(),
             _ => None,
@@ -242,7 +245,7 @@ impl Typed<'_> {
         self.0.get(name).value == Value::Switch(true)
     }
 
-    fn integer(&self, name: &'static str) -> u64 {
+    pub(super) fn integer(&self, name: &'static str) -> u64 {
         match self.0.get(name).value {
             Value::Integer(number) => number,
             _ => 0,
@@ -326,6 +329,7 @@ impl Typed<'_> {
             world: self.path("vibe.world"),
             tokens: self.path("vibe.tokens"),
             rules,
+            agents: agents::agents(self.0)?,
         })
     }
 
@@ -426,14 +430,14 @@ impl Typed<'_> {
     }
 }
 
-fn text(setting: &Setting) -> &str {
+pub(super) fn text(setting: &Setting) -> &str {
     match &setting.value {
         Value::Text(text) => text,
         _ => "",
     }
 }
 
-fn wrong(setting: &Setting, wanted: &str) -> Failure {
+pub(super) fn wrong(setting: &Setting, wanted: &str) -> Failure {
     Failure::usage(format!("{}: {setting} is not {wanted}", setting.place()))
         .next(format!("the default is {}", setting.key.default))
 }

@@ -1,5 +1,6 @@
 //! A node as the configuration describes it: opened, recovered, brought in line with its files, and served.
 
+mod agents;
 mod broker;
 mod files;
 mod opened;
@@ -13,6 +14,7 @@ mod world_seed;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_agents::host::Agents;
 use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
     HttpLimits, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
@@ -48,6 +50,7 @@ pub(crate) struct Host {
     opened: Opened,
     reload: Reload,
     watch: Option<JoinHandle<()>>,
+    agents: Agents,
 }
 
 impl Host {
@@ -107,6 +110,7 @@ impl Host {
         if let Some(vacants) = vacants {
             vacants::begin(&vacants, config, server.listening().address).await?;
         }
+        let agents = agents::begin(&office, config).await?;
         dialer.call(&addresses);
         let watch = reload::watch(config, &reload);
         opened.tell_address(&server.listening().address.to_string());
@@ -120,6 +124,7 @@ impl Host {
             opened,
             reload,
             watch,
+            agents,
         })
     }
 
@@ -146,6 +151,7 @@ impl Host {
             }
         };
         tokio::join!(self.server.stop(), calls, nats);
+        self.agents.stop().await;
         self.opened.stop_scrubbing();
         self.office
             .stop()

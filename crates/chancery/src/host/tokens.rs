@@ -42,6 +42,7 @@ pub(super) async fn adopt_first(office: &Office, config: &Config) -> Result<(), 
         addresses: Vec::new(),
         consumer_id: None,
         merchant_id: None,
+        agent: None,
         revoked: false,
     };
     office

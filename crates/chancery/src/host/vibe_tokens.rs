@@ -33,6 +33,7 @@ struct Entry {
     addresses: Vec<String>,
     consumer_id: Option<String>,
     merchant_id: Option<String>,
+    agent: Option<String>,
     #[serde(default)]
     scopes: Vec<String>,
 }
@@ -115,6 +116,7 @@ fn read(path: &std::path::Path) -> Result<Tokens, Failure> {
             addresses: entry.addresses,
             consumer_id: entry.consumer_id,
             merchant_id: entry.merchant_id,
+            agent: entry.agent,
             revoked: false,
         };
         tokens.insert(id, (record, hash));

@@ -21,6 +21,7 @@ fn the_first_help_fits_one_screen() {
 /// Every command that is not hidden.
 const COMMANDS: &[&str] = &[
     "demo",
+    "market",
     "init",
     "serve",
     "send",

@@ -42,6 +42,7 @@ pub fn administration(keys: usize) -> Vec<Bytes> {
         addresses: Vec::new(),
         consumer_id: None,
         merchant_id: None,
+        agent: None,
         revoked: false,
     };
     decide(&mut host, &TestInput::Admin(Act::Token(token)));

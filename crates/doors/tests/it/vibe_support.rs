@@ -136,6 +136,7 @@ pub fn token(
         addresses: addresses.iter().map(ToString::to_string).collect(),
         consumer_id: consumer.map(str::to_owned),
         merchant_id: merchant.map(str::to_owned),
+        agent: None,
         revoked: false,
     };
     (format!("tok_{name}"), record)

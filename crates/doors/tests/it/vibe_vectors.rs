@@ -70,6 +70,7 @@ fn tokens(tokens: &Value) -> Vec<(String, TokenRecord)> {
             addresses: addresses.iter().filter_map(text).collect(),
             consumer_id: text(&value["consumer_id"]),
             merchant_id: text(&value["merchant_id"]),
+            agent: None,
             revoked: false,
         };
         (token.clone(), record)

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use chancery_core::admin::TokenRecord;
+use chancery_core::admin::{TokenRecord, agent_key, agents_prefix};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::ids::v4;
 use chancery_core::inbox::InboxName;
@@ -17,6 +17,7 @@ use chancery_store::{StoreError, StoreRows};
 use chancery_vibe::Answer;
 use chancery_vibe::action::Action;
 use chancery_vibe::address::{Address, Side, covers};
+use chancery_vibe::agent::AgentRecord;
 use chancery_vibe::code::{Code, Fault};
 use chancery_vibe::flight::FlightKey;
 use chancery_vibe::message::{self, Message};
@@ -28,6 +29,7 @@ use chancery_vibe::world::rows::Table;
 
 use super::Office;
 use crate::clock::Entropy;
+use crate::reconcile::ReconcileError;
 use crate::suite::{AnyAnswer, AnyInput};
 
 /// The scope that lets its holder answer the human gate for anybody (CH-ID-2).
@@ -192,6 +194,95 @@ impl Office {
         Ok(v4(entropy).to_string())
     }
 
+    /// An envelope of a hosted agent that answers the one on a line, through the same gate as everybody's.
+    pub async fn send_hosted_vibe(
+        &self,
+        agent: &str,
+        answers: Seq,
+        message: Message,
+    ) -> Result<(), Refusal> {
+        let id = message.msg_id.clone();
+        let input = Input::Outgoing {
+            agent: agent.to_owned(),
+            answers: Some(answers),
+            idempotency: None,
+            content: message,
+        };
+        let result = self.decide_hosted(input).await;
+        let result = result.map_err(|refusal| refusal.of_message(id));
+        self.note(ProtocolName::Vibe, &result);
+        result
+    }
+
+    async fn decide_hosted(&self, input: Input<chancery_vibe::Vibe>) -> Result<(), Refusal> {
+        let permit = self.gate().permit().map_err(|_| busy())?;
+        let received = self.gate().clock().now();
+        let input = AnyInput::Vibe(input);
+        let decided = self.gate().submit(input, received, Some(permit)).await;
+        match decided.map_err(|_| busy())?.result? {
+            AnyAnswer::Vibe(Answer::Accepted { .. }) => Ok(()),
+            _ => Err(Code::Internal.refuse()),
+        }
+    }
+
+    /// Puts a hosted agent of vibe on record as the configuration describes it; gives whether that changed anything.
+    pub async fn reconcile_vibe_agent(
+        &self,
+        name: &str,
+        record: &AgentRecord,
+    ) -> Result<bool, ReconcileError> {
+        let record = serde_json::to_value(record).map_err(|error| StoreError(error.to_string()))?;
+        let on_record: Option<serde_json::Value> =
+            self.row(&agent_key(ProtocolName::Vibe, name))?;
+        if on_record.as_ref() == Some(&record) {
+            return Ok(false);
+        }
+        let act = chancery_core::admin::Act::Agent {
+            protocol: ProtocolName::Vibe,
+            id: name.to_owned(),
+            record: Some(record),
+            run_state: None,
+        };
+        self.record(act, || format!("agent {name}")).await?;
+        Ok(true)
+    }
+
+    /// Ends hosted agents of vibe that are configured no more; gives how many.
+    pub async fn forget_vibe_agents(
+        &self,
+        is_configured: impl Fn(&str) -> bool,
+    ) -> Result<usize, ReconcileError> {
+        let prefix = agents_prefix(ProtocolName::Vibe);
+        let rows = self.gate().store().scan(&prefix, None, usize::MAX)?;
+        let names = rows
+            .iter()
+            .filter_map(|(key, _)| String::from_utf8(key.parts().pop()?).ok());
+        let gone: Vec<String> = names.filter(|name| !is_configured(name)).collect();
+        for name in &gone {
+            let act = chancery_core::admin::Act::Agent {
+                protocol: ProtocolName::Vibe,
+                id: name.clone(),
+                record: None,
+                run_state: None,
+            };
+            self.record(act, || format!("agent {name}")).await?;
+        }
+        Ok(gone.len())
+    }
+
+    /// The records of a hosted agent's latest turns, newest first (VC-TURN-12).
+    pub fn turn_records(
+        &self,
+        agent: &str,
+        limit: usize,
+    ) -> Result<Vec<serde_json::Value>, StoreError> {
+        let rows = self.gate().store().ops_scan(&turn_records_prefix(agent))?;
+        let newest = rows.iter().rev().take(limit);
+        Ok(newest
+            .filter_map(|(_, row)| serde_json::from_slice(row).ok())
+            .collect())
+    }
+
     /// A change of the world by an operator, on record when this returns.
     pub async fn change_world(&self, change: Change) -> Result<Seq, Refusal> {
         if self.gate().settings().vibe.world.is_none() {
@@ -286,6 +377,11 @@ impl Office {
     fn rows(&self) -> StoreRows<'_, dyn chancery_store::Store> {
         StoreRows(&**self.gate().store())
     }
+}
+
+/// Where the records of an agent's turns are kept, each under the line that drove it (CH-JRN-15).
+pub fn turn_records_prefix(agent: &str) -> RowKey {
+    RowKey::text("turn-record", &[agent])
 }
 
 /// Who reads: the holder of a token, or on a development node anybody as the payment role (VC-HTTP-5). Who may read the

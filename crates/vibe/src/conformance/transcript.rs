@@ -115,6 +115,7 @@ fn read_tokens(value: &Value<'_>) -> Result<Tokens, String> {
                 .collect(),
             consumer_id: optional(case.optional("consumer_id")),
             merchant_id: optional(case.optional("merchant_id")),
+            agent: None,
             revoked: false,
         };
         case.finish()?;

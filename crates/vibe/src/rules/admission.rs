@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use chancery_core::admin::{PrincipalRecord, principal_key};
+use chancery_core::admin::{PrincipalRecord, RunState, principal_key, run_state};
 use chancery_core::decision::{Cx, Stop, Verdict};
-use chancery_core::protocol::Authentic;
 use chancery_core::refusal::Refusal;
 use chancery_core::time::Time;
 
+use super::Sender;
 use super::idempotency::{self, Bound};
-use super::principal;
 use super::record;
 use super::turn::{Step, Turn};
 use crate::action::Action;
@@ -50,18 +49,23 @@ pub fn check_static(message: &Message) -> Result<Action, Refusal> {
 
 /// Takes an authentic envelope through the rest of the pipeline.
 pub(super) fn admit(
-    authentic: &Authentic<Message>,
+    message: &Message,
+    sender: &Sender<'_>,
     settings: &Settings,
     cx: &mut Cx<'_>,
 ) -> Result<Verdict<Answer>, Stop> {
-    let message = &authentic.message;
     let existing: Option<Session> = cx.row(&key::session(&message.session_id))?;
     let eval = eval_ts(message, existing.as_ref(), settings, cx.now());
     if settings.signed {
         check_fresh(message, eval, settings)?;
     }
     let action = check_static(message)?;
-    let scope = principal(authentic);
+    let scope = sender.principal;
+    let principal: Option<PrincipalRecord> = match scope {
+        Some(name) => Some(cx.row(&principal_key(name))?.unwrap_or_default()),
+        None => None,
+    };
+    check_running(principal.as_ref(), cx)?;
     if action.is_mutation() {
         match idempotency::look_up(message, scope, eval, settings, cx)? {
             Bound::Not => {}
@@ -83,10 +87,6 @@ pub(super) fn admit(
         Ok(payload) => payload,
         Err(fault) => return Err(fault.clone().into_refusal("payload").into()),
     };
-    let principal = match scope {
-        Some(name) => Some(cx.row(&principal_key(name))?.unwrap_or_default()),
-        None => None,
-    };
     check_guard(message, payload, existing.as_ref(), principal.as_ref(), cx)?;
     let is_new = existing.is_none();
     let (session, step) = enter(message, action, existing, principal.as_ref(), eval, cx)?;
@@ -100,8 +100,19 @@ pub(super) fn admit(
         is_new,
         principal,
     };
-    let answer = record::accept(turn, &step, payload, message, scope)?;
+    let answer = record::accept(turn, &step, payload, message, sender)?;
     Ok(Verdict::Record { answer })
+}
+
+/// CH-ID-5: who is suspended says nothing, by no token and through no agent.
+fn check_running(principal: Option<&PrincipalRecord>, cx: &Cx<'_>) -> Result<(), Stop> {
+    let Some(participant) = principal.and_then(|principal| principal.agent.as_deref()) else {
+        return Ok(());
+    };
+    match run_state(cx, participant)? {
+        RunState::Suspended => Err(Code::Suspended.refuse().in_check("principal").into()),
+        RunState::Running | RunState::Paused => Ok(()),
+    }
 }
 
 /// VC-PIPE-4: never earlier than what the session has seen.

@@ -214,6 +214,7 @@ impl Chain<'_, '_, '_> {
             origin: Origin::Runtime,
             signature: None,
             principal: None,
+            answers: None,
         };
         let place = self.emitted.len();
         match perform(turn, &step, payload, &recorded, self.emitted) {

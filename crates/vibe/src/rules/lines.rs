@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use chancery_core::canonical::write_string;
-use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName};
+use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName, Seq};
 use chancery_core::time::Time;
 
 /// The place of a line in a batch (VC-SET-2).
@@ -18,6 +18,8 @@ pub(super) struct LineOf<'l> {
     pub(super) origin: Origin,
     pub(super) signature: Option<&'l str>,
     pub(super) principal: Option<&'l str>,
+    /// The line that a hosted agent answers by it.
+    pub(super) answers: Option<Seq>,
     pub(super) eval: Time,
     /// The envelope whose diff it applies.
     pub(super) diff_of: Option<&'l str>,
@@ -33,6 +35,18 @@ pub(super) fn line(of: &LineOf<'_>) -> Draft {
     } else {
         word(b"\"deliver\"")
     };
+    let mut meta = vec![
+        (
+            "applied_state_diff_id",
+            text(of.diff_of.map(|msg_id| ["sd_", msg_id].concat())),
+        ),
+        ("batch", of.batch.as_ref().map_or(MetaValue::Null, batch)),
+        ("partition_check", word(b"\"pass\"")),
+        ("payload_check", word(b"\"pass\"")),
+        ("principal", text(of.principal.map(str::to_owned))),
+        ("route_decision", route),
+    ];
+    meta.extend(of.answers.map(|line| ("answers", MetaValue::Integer(line))));
     Draft {
         protocol: ProtocolName::Vibe,
         origin: of.origin,
@@ -40,17 +54,7 @@ pub(super) fn line(of: &LineOf<'_>) -> Draft {
         raw: None,
         signature: of.signature.map(str::to_owned),
         eval_ts: Some(of.eval),
-        meta: vec![
-            (
-                "applied_state_diff_id",
-                text(of.diff_of.map(|msg_id| ["sd_", msg_id].concat())),
-            ),
-            ("batch", of.batch.as_ref().map_or(MetaValue::Null, batch)),
-            ("partition_check", word(b"\"pass\"")),
-            ("payload_check", word(b"\"pass\"")),
-            ("principal", text(of.principal.map(str::to_owned))),
-            ("route_decision", route),
-        ],
+        meta,
     }
 }
 

@@ -23,8 +23,8 @@ mod turn;
 mod views;
 
 use chancery_core::decision::{Cx, Stop, Verdict};
+use chancery_core::line::Seq;
 use chancery_core::protocol::{Authentic, Proof};
-use chancery_core::refusal::Refusal;
 use chancery_core::rows::RowKey;
 
 pub use admission::check_static;
@@ -44,16 +44,53 @@ pub fn decide(
     settings: &Settings,
     cx: &mut Cx<'_>,
 ) -> Result<Verdict<Answer>, Stop> {
-    let name = |refusal: Refusal| refusal.of_message(authentic.message.msg_id.clone());
-    admission::admit(authentic, settings, cx).map_err(|stop| match stop {
-        Stop::Refused(refusal) => Stop::Refused(name(refusal)),
+    let sender = Sender {
+        principal: principal(authentic),
+        is_hosted: false,
+        answers: None,
+    };
+    admission::admit(&authentic.message, &sender, settings, cx)
+        .map_err(|stop| named(stop, &authentic.message))
+}
+
+/// Decides an envelope of a hosted agent: the same rules, and one answer to an envelope at most (CH-JRN-16).
+pub fn decide_outgoing(
+    agent: &str,
+    answers: Option<Seq>,
+    message: &Message,
+    settings: &Settings,
+    cx: &mut Cx<'_>,
+) -> Result<Verdict<Answer>, Stop> {
+    let sender = Sender {
+        principal: Some(agent),
+        is_hosted: true,
+        answers,
+    };
+    crate::agent::check(agent, answers, message, settings, cx)
+        .and_then(|()| admission::admit(message, &sender, settings, cx))
+        .map_err(|stop| named(stop, message))
+}
+
+fn named(stop: Stop, message: &Message) -> Stop {
+    match stop {
+        Stop::Refused(refusal) => Stop::Refused(refusal.of_message(message.msg_id.clone())),
         other => other,
-    })
+    }
+}
+
+/// Who sends, as a line tells it.
+#[derive(Clone, Copy)]
+struct Sender<'s> {
+    /// The principal.
+    principal: Option<&'s str>,
+    /// Whether it is an agent that lives in this node.
+    is_hosted: bool,
+    /// The line that a hosted agent answers.
+    answers: Option<Seq>,
 }
 
 /// The rows that a decision will surely read.
-pub fn wants(authentic: &Authentic<Message>, wants: &mut Vec<RowKey>) {
-    let message = &authentic.message;
+pub fn wants(message: &Message, principal: Option<&str>, wants: &mut Vec<RowKey>) {
     wants.push(key::session(&message.session_id));
     wants.push(key::msg(&message.msg_id));
     wants.push(world_hash_key());
@@ -61,7 +98,6 @@ pub fn wants(authentic: &Authentic<Message>, wants: &mut Vec<RowKey>) {
         wants.push(key::msg(replied));
     }
     if let Some(idempotency_key) = &message.idempotency_key {
-        let principal = principal(authentic);
         wants.push(key::idempotency(
             principal,
             &message.from_text,
@@ -104,7 +140,7 @@ fn wants_of(payload: &Payload, wants: &mut Vec<RowKey>) {
 }
 
 /// The principal that a line names.
-fn principal(authentic: &Authentic<Message>) -> Option<&str> {
+pub fn principal(authentic: &Authentic<Message>) -> Option<&str> {
     match &authentic.proof {
         Proof::Principal(principal) => Some(principal),
         _ => None,

@@ -12,7 +12,7 @@ use super::admission::merchant_of;
 use super::diff::Cause;
 use super::lines::{Batch, LineOf, envelope, line};
 use super::turn::{Child, Effect, Step, Turn};
-use super::{act, follow, idempotency, views};
+use super::{Sender, act, follow, idempotency, views};
 use crate::action::Action;
 use crate::address::{Address, Side};
 use crate::answer::{Answer, refusal_body};
@@ -32,6 +32,8 @@ pub(super) struct Recorded<'r> {
     pub(super) signature: Option<&'r str>,
     /// The principal that sent it.
     pub(super) principal: Option<&'r str>,
+    /// The line that a hosted agent answers by it.
+    pub(super) answers: Option<Seq>,
 }
 
 /// What came of one envelope.
@@ -52,13 +54,18 @@ pub(super) fn accept(
     step: &Step<'_>,
     payload: &Payload,
     message: &Message,
-    principal: Option<&str>,
+    sender: &Sender<'_>,
 ) -> Result<Answer, Stop> {
     let recorded = Recorded {
         bytes: message.canonical.clone(),
-        origin: Origin::External,
+        origin: if sender.is_hosted {
+            Origin::Agent
+        } else {
+            Origin::External
+        },
         signature: message.signature.as_deref(),
-        principal,
+        principal: sender.principal,
+        answers: sender.answers,
     };
     check_room(&mut turn, step, payload)?;
     let mut emitted = Vec::new();
@@ -71,6 +78,9 @@ pub(super) fn accept(
     }
     turn.session.clock = turn.eval;
     turn.cx.put(key::session(turn.session_id), &turn.session);
+    if let (Some(agent), Some(line)) = (sender.principal, sender.answers) {
+        turn.cx.put(key::answered(agent, line), &step.msg_id);
+    }
     // Replay answers nobody.
     if !turn.cx.keeps_agenda() {
         return Ok(Answer::Accepted {
@@ -87,6 +97,7 @@ pub(super) fn accept(
     );
     if let (true, Some(own)) = (step.action.is_mutation(), step.key) {
         let (eval, settings) = (turn.eval, turn.settings);
+        let principal = sender.principal;
         idempotency::bind(message, own, principal, eval, &body, settings, turn.cx)?;
     }
     Ok(Answer::Accepted {
@@ -152,6 +163,7 @@ pub(super) fn perform(
         origin: recorded.origin,
         signature: recorded.signature,
         principal: recorded.principal,
+        answers: recorded.answers,
         eval: turn.eval,
         diff_of: diff_id,
         batch: batch(0),
@@ -232,6 +244,7 @@ fn record_child(
         origin: Origin::Runtime,
         signature: None,
         principal: None,
+        answers: None,
         eval: turn.eval,
         diff_of: diff_id,
         batch,

@@ -90,6 +90,26 @@ pub fn table(
     Ok(Some(text))
 }
 
+/// One row of a table, if it is there and the caller may see it.
+///
+/// # Errors
+/// The rows cannot be read.
+pub fn row(
+    rows: &dyn Rows,
+    table: Table,
+    entry: &str,
+    reader: &Reader,
+) -> Result<Option<Bytes>, RowsDamaged> {
+    if is_hidden(table, reader) {
+        return Ok(None);
+    }
+    let Some(bytes) = bytes_of(rows, &table.key(entry))? else {
+        return Ok(None);
+    };
+    let seen = may_see(rows, table, entry, &bytes, reader)?;
+    Ok(seen.then_some(bytes))
+}
+
 /// Whether a caller may see nothing of a table.
 fn is_hidden(table: Table, reader: &Reader) -> bool {
     let hidden = match table {
@@ -296,16 +316,19 @@ pub fn merchant_of_dispute(
 }
 
 fn get<T: DeserializeOwned>(rows: &dyn Rows, row_key: &RowKey) -> Result<Option<T>, RowsDamaged> {
-    let bytes = match rows.get(row_key) {
-        Lookup::Found(bytes) => bytes,
-        Lookup::Absent => return Ok(None),
+    let bytes = bytes_of(rows, row_key)?;
+    bytes
+        .map(|bytes| read(&entry_of(row_key), &bytes))
+        .transpose()
+}
+
+fn bytes_of(rows: &dyn Rows, row_key: &RowKey) -> Result<Option<Bytes>, RowsDamaged> {
+    Ok(match rows.get(row_key) {
+        Lookup::Found(bytes) => Some(bytes),
+        Lookup::Absent => None,
         // Readers see committed rows; a scan reaches what is not in memory.
-        Lookup::NotLoaded => match rows.scan(row_key)?.into_iter().next() {
-            Some((_, bytes)) => bytes,
-            None => return Ok(None),
-        },
-    };
-    read(&entry_of(row_key), &bytes).map(Some)
+        Lookup::NotLoaded => rows.scan(row_key)?.into_iter().next().map(|(_, row)| row),
+    })
 }
 
 fn read<T: DeserializeOwned>(entry: &str, row: &[u8]) -> Result<T, RowsDamaged> {

@@ -25,6 +25,7 @@ fn token(
         addresses: addresses.iter().map(|one| (*one).to_owned()).collect(),
         consumer_id: consumer.map(str::to_owned),
         merchant_id: merchant.map(str::to_owned),
+        agent: None,
         revoked: false,
     };
     (name.to_owned(), record)

@@ -31,21 +31,24 @@ const MEMBERS: [&str; 9] = [
     "agent",
 ];
 
+/// Turns of an agent that are told with it.
+const TURNS_SHOWN: usize = 10;
+
 /// Lists hosted agents.
 pub(crate) async fn list(door: Arc<HttpDoor>, _: Call) -> Reply {
     let read = door.read(|office| {
-        let protocol = ProtocolName::ValueContext;
-        let rows = office
-            .gate()
-            .store()
-            .scan(&agents_prefix(protocol), None, usize::MAX)?;
-        let ids = rows
-            .iter()
-            .filter_map(|(key, _)| String::from_utf8(key.parts().pop()?).ok());
-        let described = ids.map(|id| describe(office, protocol, &id));
-        described
-            .filter_map(Result::transpose)
-            .collect::<Result<Vec<_>, _>>()
+        let mut agents = Vec::new();
+        for protocol in [ProtocolName::ValueContext, ProtocolName::Vibe] {
+            let prefix = agents_prefix(protocol);
+            let rows = office.gate().store().scan(&prefix, None, usize::MAX)?;
+            let ids = rows
+                .iter()
+                .filter_map(|(key, _)| String::from_utf8(key.parts().pop()?).ok());
+            for id in ids {
+                agents.extend(describe(office, protocol, &id)?);
+            }
+        }
+        Ok(agents)
     });
     match read.await {
         Ok(agents) => not_stored(json(StatusCode::OK, &json!({ "agents": agents }))),
@@ -58,10 +61,14 @@ pub(crate) async fn show(door: Arc<HttpDoor>, call: Call) -> Reply {
     let Some((protocol, id)) = named(&call) else {
         return not_found();
     };
-    match door
-        .read(move |office| describe(office, protocol, &id))
-        .await
-    {
+    let read = move |office: &Office| {
+        let mut agent = describe(office, protocol, &id)?;
+        if let (ProtocolName::Vibe, Some(agent)) = (protocol, &mut agent) {
+            agent["turns"] = json!(office.turn_records(&id, TURNS_SHOWN)?);
+        }
+        Ok::<_, StoreError>(agent)
+    };
+    match door.read(read).await {
         Ok(Some(agent)) => not_stored(json(StatusCode::OK, &agent)),
         Ok(None) => not_found(),
         Err(reply) => reply,
@@ -245,8 +252,8 @@ async fn on_record(
 }
 
 fn named(call: &Call) -> Option<(ProtocolName, String)> {
-    Some((
-        hosting_protocol(call.param("protocol"))?,
-        call.param("agent").to_owned(),
-    ))
+    let protocol = call.param("protocol");
+    let vibe = ProtocolName::Vibe;
+    let protocol = hosting_protocol(protocol).or((protocol == vibe.as_str()).then_some(vibe))?;
+    Some((protocol, call.param("agent").to_owned()))
 }

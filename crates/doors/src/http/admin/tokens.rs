@@ -37,6 +37,7 @@ struct NewToken {
     addresses: Vec<String>,
     consumer_id: Option<String>,
     merchant_id: Option<String>,
+    agent: Option<String>,
 }
 
 impl NewToken {
@@ -48,6 +49,11 @@ impl NewToken {
             || principal.chars().any(char::is_control)
         {
             return Some("principal has to have 1 to 512 bytes and no control characters");
+        }
+        if let Some(agent) = &self.agent
+            && (agent.is_empty() || agent.len() > PRINCIPAL_BYTES)
+        {
+            return Some("agent has to have 1 to 512 bytes");
         }
         if self.scopes.len() > SCOPES || self.addresses.len() > ADDRESSES {
             return Some("a token has at most 256 scopes and 16 addresses");
@@ -88,6 +94,7 @@ pub(crate) async fn issue(door: Arc<HttpDoor>, call: Call) -> Reply {
         addresses: asked.addresses,
         consumer_id: asked.consumer_id,
         merchant_id: asked.merchant_id,
+        agent: asked.agent,
         revoked: false,
     };
     match door.office.issue_token_for(record).await {

@@ -1,0 +1,149 @@
+//! `http:URL`: the agent is a web service.
+//!
+//! One POST a step, with the context of `schemas/request.json`, answered 200 with a decision or a list of them as in
+//! `schemas/decision.json`. The request is signed with the agent's key (RFC 9421). One that was not answered is
+//! repeated once, under the same `id`: a service that has seen it gives the same answer.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use chancery_core::keys::ed25519::SigningKey;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+
+use super::{InferElsewhere, Inferred, Request, Unanswered, signed};
+use crate::budget::Usage;
+
+/// The largest answer.
+const MAX_ANSWER: usize = 262_144;
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Attempts in all.
+const ATTEMPTS: u32 = 2;
+
+/// The service could not be reached, or did not answer in the form it has to.
+pub const HTTP_FAILED: &str = "http_failed";
+/// The service answered with another status than 200.
+pub const HTTP_STATUS: &str = "http_status";
+/// The answer is too large, or no text.
+pub const HTTP_ANSWER: &str = "http_answer";
+
+/// A web service that answers for an agent.
+pub struct Http {
+    url: String,
+    key: Arc<SigningKey>,
+    client: reqwest::Client,
+}
+
+/// A client for behaviours elsewhere: follows no redirect, and asks no proxy.
+///
+/// # Errors
+/// TLS cannot be set up.
+pub fn client() -> Result<reqwest::Client, reqwest::Error> {
+    // Another part of the program may have chosen a provider already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT)
+        .no_proxy()
+        .build()
+}
+
+/// The body of a request.
+pub fn body(request: &Request) -> Value {
+    let context = request.parts.iter().cloned();
+    let context: Map<String, Value> = context
+        .map(|(name, part)| (name.to_owned(), part))
+        .collect();
+    json!({
+        "id": format!("{}/{}", request.turn_id, request.step),
+        "turn_id": request.turn_id,
+        "step": request.step,
+        "agent": request.agent,
+        "address": request.address,
+        "context": context,
+    })
+}
+
+impl Http {
+    /// The service at an address.
+    pub fn new(url: &str, key: Arc<SigningKey>, client: reqwest::Client) -> Self {
+        Self {
+            url: url.to_owned(),
+            key,
+            client,
+        }
+    }
+
+    async fn ask(&self, body: &[u8]) -> Result<String, Failed> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let created = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+        let headers = signed::sign(&self.key, &self.url, body, created);
+        let sent = self
+            .client
+            .post(&self.url)
+            .header("content-type", "application/json")
+            .header("content-digest", headers.content_digest)
+            .header("signature-input", headers.signature_input)
+            .header("signature", headers.signature)
+            .body(body.to_vec());
+        let mut response = sent.send().await.map_err(|_| Failed::again(HTTP_FAILED))?;
+        match response.status().as_u16() {
+            200 => {}
+            502..=504 => return Err(Failed::again(HTTP_STATUS)),
+            _ => return Err(Failed::for_good(HTTP_STATUS)),
+        }
+        let mut answer = Vec::new();
+        while let Some(part) = response
+            .chunk()
+            .await
+            .map_err(|_| Failed::again(HTTP_FAILED))?
+        {
+            if answer.len() + part.len() > MAX_ANSWER {
+                return Err(Failed::for_good(HTTP_ANSWER));
+            }
+            answer.extend_from_slice(&part);
+        }
+        String::from_utf8(answer).map_err(|_| Failed::for_good(HTTP_ANSWER))
+    }
+}
+
+/// Why an attempt failed, and whether another may help.
+struct Failed {
+    code: &'static str,
+    again: bool,
+}
+
+impl Failed {
+    const fn again(code: &'static str) -> Self {
+        Self { code, again: true }
+    }
+
+    const fn for_good(code: &'static str) -> Self {
+        Self { code, again: false }
+    }
+}
+
+impl InferElsewhere for Http {
+    fn infer(&self, request: Request) -> BoxFuture<'_, Result<Inferred, Unanswered>> {
+        Box::pin(async move {
+            let body = body(&request).to_string();
+            let mut attempt = 1;
+            loop {
+                match self.ask(body.as_bytes()).await {
+                    Ok(text) => {
+                        let usage = Usage::FREE;
+                        return Ok(Inferred { text, usage });
+                    }
+                    Err(failed) if failed.again && attempt < ATTEMPTS => attempt += 1,
+                    Err(failed) => {
+                        return Err(Unanswered {
+                            code: failed.code,
+                            usage: Usage::FREE,
+                        });
+                    }
+                }
+            }
+        })
+    }
+}

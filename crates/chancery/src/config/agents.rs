@@ -1,0 +1,235 @@
+//! `[[vibe.agent]]`: agents of vibe that live in this node.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chancery_agents::behaviour::roles::ROLES;
+use chancery_agents::budget::Budget;
+use chancery_vibe::agent::AgentRecord;
+use serde::Deserialize;
+
+use super::settings::{Setting, Settings, Source};
+use super::typed::{Typed, text, wrong};
+use crate::exit::Failure;
+
+/// A hosted agent of vibe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VibeAgent {
+    /// Its name.
+    pub name: String,
+    /// What goes on record.
+    pub record: AgentRecord,
+    /// What answers for it.
+    pub behaviour: AgentBehaviour,
+    /// The file of what its role asks, in words.
+    pub instructions: Option<PathBuf>,
+    /// The directory of skills.
+    pub skills: Option<PathBuf>,
+    /// What a turn may cost.
+    pub budget: Budget,
+    /// Where it is described.
+    pub place: String,
+}
+
+/// What answers for an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentBehaviour {
+    /// A question is answered with the question.
+    Echo,
+    /// Decisions that a file holds.
+    Script(PathBuf),
+    /// A ready role.
+    Rules(String),
+    /// A web service, and the file of the key that signs what it is asked.
+    Http {
+        /// Its address.
+        url: String,
+        /// The key.
+        key: PathBuf,
+    },
+    /// A model of `[model.NAME]`.
+    Model(ModelEntry),
+}
+
+/// One `[model.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelEntry {
+    /// The address of an OpenAI-compatible interface, such as `https://api.example/v1`.
+    pub url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The environment variable that holds the key.
+    #[serde(default)]
+    pub key_env: Option<String>,
+    /// The file that holds the key.
+    #[serde(default)]
+    pub key_file: Option<PathBuf>,
+    /// What a million tokens taken in cost, as a decimal; without it the cost is unknown.
+    #[serde(default)]
+    pub price_in: Option<String>,
+    /// What a million tokens given out cost.
+    #[serde(default)]
+    pub price_out: Option<String>,
+}
+
+impl ModelEntry {
+    /// The prices in millionths; none where one is not known.
+    pub fn prices(&self) -> (Option<u64>, Option<u64>) {
+        let of = |price: &Option<String>| price.as_deref().and_then(millionths);
+        (of(&self.price_in), of(&self.price_out))
+    }
+}
+
+/// A decimal such as `0.15` in millionths, exactly.
+fn millionths(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || part.len() > 6 || !digits(whole) || !digits(part) {
+        return None;
+    }
+    let whole: u64 = whole.parse().ok()?;
+    let part: u64 = format!("{part:0<6}").parse().ok()?;
+    whole.checked_mul(1_000_000)?.checked_add(part)
+}
+
+#[derive(Deserialize)]
+struct Document {
+    #[serde(default)]
+    model: BTreeMap<String, ModelEntry>,
+}
+
+/// The models of a configuration file.
+pub(super) fn models_of(text: &str, path: &Path) -> Result<BTreeMap<String, ModelEntry>, Failure> {
+    let wrong = |reason: String| {
+        Failure::usage(format!("{}: [model]: {reason}", path.display())).next(
+            "a model has url, model, key_env or key_file, price_in and price_out such as \"0.15\"",
+        )
+    };
+    let document: Document =
+        toml::from_str(text).map_err(|error| wrong(error.message().to_owned()))?;
+    let mut models = document.model;
+    for (name, model) in &mut models {
+        let is_web = model.url.starts_with("http://") || model.url.starts_with("https://");
+        if !is_web || model.model.is_empty() {
+            return Err(wrong(format!("{name}: url is an address and model a name")));
+        }
+        if model.key_env.is_some() && model.key_file.is_some() {
+            return Err(wrong(format!("{name}: key_env or key_file, not both")));
+        }
+        let prices = model.price_in.iter().chain(&model.price_out);
+        if prices.into_iter().any(|price| millionths(price).is_none()) {
+            return Err(wrong(format!(
+                "{name}: a price is a decimal such as \"0.15\""
+            )));
+        }
+        if let (Some(file), Some(folder)) = (&mut model.key_file, path.parent()) {
+            *file = folder.join(&*file);
+        }
+    }
+    Ok(models)
+}
+
+/// The agents of a configuration.
+pub(super) fn agents(settings: &Settings) -> Result<Vec<VibeAgent>, Failure> {
+    let tables = settings.tables("vibe.agent");
+    let agent = |table| agent(table, &settings.models);
+    let agents: Vec<VibeAgent> = tables.iter().map(agent).collect::<Result<_, _>>()?;
+    for (index, agent) in agents.iter().enumerate() {
+        if agents[..index].iter().any(|other| other.name == agent.name) {
+            let place = &agent.place;
+            let what = format!("{place}: two agents are called {}", agent.name);
+            return Err(Failure::usage(what));
+        }
+    }
+    Ok(agents)
+}
+
+fn agent(table: &Settings, models: &BTreeMap<String, ModelEntry>) -> Result<VibeAgent, Failure> {
+    let of = Typed(table);
+    let some = |name| Some(of.text(name).to_owned()).filter(|text: &String| !text.is_empty());
+    let name = of.text("name").to_owned();
+    if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
+        let wanted = "1 to 128 bytes without control characters";
+        return Err(wrong(table.get("name"), wanted));
+    }
+    let record = AgentRecord {
+        address: of.text("address").to_owned(),
+        consumer_id: some("consumer_id"),
+        merchant_id: some("merchant_id"),
+        agent: some("agent"),
+    };
+    let place = table.get("name").place();
+    if let Some(fault) = record.fault() {
+        let what = format!("{place}: agent {name}: {fault}");
+        return Err(Failure::usage(what)
+            .next("an agent is such as address = \"merchant\", merchant_id = \"m_keys\""));
+    }
+    let some_of = |number: u64| (number > 0).then_some(number);
+    let behaviour = behaviour(table, models)?;
+    let unpriced = match &behaviour {
+        AgentBehaviour::Model(model) => model.price_in.is_none() || model.price_out.is_none(),
+        _ => false,
+    };
+    if unpriced && of.integer("max_cost_micros") > 0 {
+        let wanted = "possible without price_in and price_out of its model";
+        return Err(wrong(table.get("max_cost_micros"), wanted));
+    }
+    Ok(VibeAgent {
+        behaviour,
+        instructions: of.path("instructions"),
+        skills: of.path("skills"),
+        budget: Budget {
+            steps: u32::try_from(of.integer("max_steps")).unwrap_or(u32::MAX),
+            time: Duration::from_secs(of.integer("turn_timeout_s")),
+            tokens: some_of(of.integer("max_tokens")),
+            micros: some_of(of.integer("max_cost_micros")),
+        },
+        name,
+        record,
+        place,
+    })
+}
+
+fn behaviour(
+    table: &Settings,
+    models: &BTreeMap<String, ModelEntry>,
+) -> Result<AgentBehaviour, Failure> {
+    let setting = table.get("behaviour");
+    let text = text(setting);
+    let wanted = "\"echo\", \"script:FILE\", \"rules:ROLE\" (buyer, merchant, support, adjudicator), \"http:URL\" or \"model:NAME\"";
+    match text.split_once(':') {
+        None if text == "echo" => Ok(AgentBehaviour::Echo),
+        Some(("script", file)) if !file.is_empty() => {
+            Ok(AgentBehaviour::Script(beside(setting, file)))
+        }
+        Some(("rules", role)) if ROLES.contains(&role) => {
+            Ok(AgentBehaviour::Rules(role.to_owned()))
+        }
+        Some(("http", url)) if url.starts_with("http://") || url.starts_with("https://") => {
+            let key = Typed(table).path("key");
+            let key = key.ok_or_else(|| wrong(table.get("key"), "the file of a key"))?;
+            let url = url.to_owned();
+            Ok(AgentBehaviour::Http { url, key })
+        }
+        Some(("model", name)) => match models.get(name) {
+            Some(model) => Ok(AgentBehaviour::Model(model.clone())),
+            None => Err(wrong(
+                setting,
+                &format!("one of the models: there is no [model.{name}]"),
+            )),
+        },
+        _ => Err(wrong(setting, wanted)),
+    }
+}
+
+/// A path that a setting names, relative to its file.
+fn beside(setting: &Setting, path: &str) -> PathBuf {
+    match &setting.source {
+        Source::File { path: file, .. } => file
+            .parent()
+            .map_or_else(|| PathBuf::from(path), |folder| folder.join(path)),
+        _ => PathBuf::from(path),
+    }
+}
