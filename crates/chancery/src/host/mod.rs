@@ -39,6 +39,8 @@ pub(crate) use world_seed::{kept_in as seed_kept_in, read as read_seed};
 pub(crate) struct Host {
     /// The node.
     pub(crate) office: Arc<Office>,
+    /// Its vacants, where it has any.
+    pub(crate) vacants: Option<Arc<Vacants>>,
     server: Server,
     dialer: Arc<Dialer>,
     opened: Opened,
@@ -97,8 +99,8 @@ impl Host {
             Arc::clone(&reload),
             vacants.clone(),
         )?;
-        if let Some(vacants) = vacants {
-            vacants::begin(&vacants, config, server.listening().address).await?;
+        if let Some(vacants) = &vacants {
+            vacants::begin(vacants, config, server.listening().address).await?;
         }
         dialer.call(&addresses);
         let watch = reload::watch(config, &reload);
@@ -106,6 +108,7 @@ impl Host {
         opened.scrub_in_background(&office);
         Ok(Self {
             office,
+            vacants,
             server,
             dialer,
             opened,
