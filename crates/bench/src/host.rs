@@ -11,7 +11,7 @@ use chancery_core::refusal::Refusal;
 use chancery_core::rows::{Lookup, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::Windows;
-use chancery_journal::{Chain, Head, Outcome, decide_input};
+use chancery_journal::{Chain, Head, Lines, Outcome, decide_input};
 use chancery_node::suite::{AllSettings, AnyInput, Chancery};
 use chancery_store::StoredUnit;
 use chancery_value_context::message::Message;
@@ -174,13 +174,11 @@ fn config(settings: &AllSettings) -> Result<Act> {
     }))
 }
 
-/// A unit with its lines, as a store takes it.
-pub(crate) fn stored(unit: Unit, chain: &mut Chain) -> StoredUnit {
-    let mut lines = Vec::with_capacity(unit.drafts.len());
+/// A unit as a store takes it; its lines go to `lines`.
+pub(crate) fn stored(unit: Unit, chain: &mut Chain, lines: &mut Lines) -> StoredUnit {
     let envelopes = unit.drafts.iter().map(|draft| (draft, whole(draft)));
-    chain.append_unit(envelopes, &mut lines);
+    chain.append_unit(envelopes, lines);
     StoredUnit {
-        lines,
         rows: unit.rows,
         remembered: unit.remembered,
     }

@@ -16,7 +16,7 @@ use crate::measure::{peak_rss_bytes, rss_bytes, timed};
 use crate::node::start_node;
 use crate::now;
 use crate::report::{Report, megabytes};
-use crate::store::{Maker, options};
+use crate::store::{AGENTS, Maker, options};
 
 const RECORDS_LIMIT_BYTES: f64 = 100e6;
 const NODE_LIMIT_BYTES: f64 = 300e6;
@@ -117,8 +117,8 @@ fn node(dir: &Path, lead: &[String], lines: usize) -> Result<Report> {
 
 fn generate(data: &Path, lines: usize) -> Result<()> {
     let (store, _) = Embedded::open(&options(data))?;
-    let (mut maker, first) = Maker::new()?;
-    let mut left = lines.saturating_sub(first.units.len());
+    let (mut maker, first) = Maker::new(AGENTS)?;
+    let mut left = lines.saturating_sub(first.lines.len());
     store.commit(first)?;
     while left > 0 {
         let count = left.min(BATCH);

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use bytes::Bytes;
 use chancery_core::keys::Keyring;
 use chancery_core::rows::MapRows;
-use chancery_journal::{Prepared, Replayer, prepare};
+use chancery_journal::{Lines, Prepared, Replayer, prepare};
 use chancery_node::suite::Chancery;
 
 use crate::host::{Host, new_chain, stored};
@@ -69,25 +69,27 @@ pub(crate) fn run(lines: usize, duration: Duration) -> Result<Report> {
     Ok(report)
 }
 
-fn generate(lines: usize) -> Result<Log> {
+fn generate(count: usize) -> Result<Log> {
     let world = World::new(SENDERS, AGENTS, FEW_AGENTS_EACH)?;
     let (mut host, units) = Host::new(&world)?;
     let mut chain = new_chain();
-    let head = units
-        .into_iter()
-        .flat_map(|unit| stored(unit, &mut chain).lines)
-        .collect();
+    let mut lines = Lines::default();
+    for unit in units {
+        stored(unit, &mut chain, &mut lines);
+    }
+    let head = std::mem::take(&mut lines).into_bytes();
     let at = now();
     let mut log = Log {
         head,
-        lines: Vec::with_capacity(lines),
-        checks: Vec::with_capacity(lines),
+        lines: Vec::new(),
+        checks: Vec::with_capacity(count),
     };
-    for envelope in world.signed_many(0, lines, at) {
+    for envelope in world.signed_many(0, count, at) {
         log.checks.push(Check::of(&envelope, &world, &host)?);
         let unit = host.believe(&envelope, at)?;
-        log.lines.extend(stored(unit, &mut chain).lines);
+        stored(unit, &mut chain, &mut lines);
     }
+    log.lines = lines.into_bytes();
     Ok(log)
 }
 

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use chancery_core::protocol::Suite;
 use chancery_core::time::Time;
-use chancery_journal::Chain;
+use chancery_journal::{Chain, Lines};
 use chancery_node::suite::Chancery;
-use chancery_store::{Batch, Embedded, Options, Store, StoredUnit};
+use chancery_store::{Batch, Embedded, Options, Store};
 
 use crate::host::{Host, new_chain, stored};
 use crate::measure::{
@@ -19,7 +19,7 @@ use crate::measure::{
 };
 use crate::now;
 use crate::report::{Report, megabytes};
-use crate::traffic::World;
+use crate::traffic::{FEW_AGENTS_EACH, World};
 
 pub(crate) const SENDERS: usize = 1_000;
 pub(crate) const AGENTS: usize = 64;
@@ -59,9 +59,9 @@ pub(crate) struct Maker {
 }
 
 impl Maker {
-    /// With the batch that brings keys and agents.
-    pub(crate) fn new() -> Result<(Self, Batch)> {
-        let world = World::new(SENDERS, AGENTS, AGENTS)?;
+    /// With the batch that brings keys and agents. Each sender writes to so many agents.
+    pub(crate) fn new(agents_each: usize) -> Result<(Self, Batch)> {
+        let world = World::new(SENDERS, AGENTS, agents_each)?;
         let (host, units) = Host::new(&world)?;
         let mut maker = Self {
             world,
@@ -70,26 +70,37 @@ impl Maker {
             made: 0,
         };
         let base = maker.chain.head();
+        let mut lines = Lines::default();
         let units = units
             .into_iter()
-            .map(|unit| stored(unit, &mut maker.chain))
+            .map(|unit| stored(unit, &mut maker.chain, &mut lines))
             .collect();
-        let head = maker.chain.head();
-        Ok((maker, Batch { base, head, units }))
+        let batch = Batch {
+            base,
+            head: maker.chain.head(),
+            lines,
+            units,
+        };
+        Ok((maker, batch))
     }
 
     /// The next batch of `count` lines, decided at `at`.
     pub(crate) fn batch(&mut self, count: usize, at: Time) -> Result<Batch> {
         let base = self.chain.head();
         let mut units = Vec::with_capacity(count);
+        let mut lines = Lines::default();
         for _ in 0..count {
             let envelope = self.world.shaped(self.made, at);
             self.made += 1;
             let unit = self.host.believe(&envelope, at)?;
-            units.push(stored(unit, &mut self.chain));
+            units.push(stored(unit, &mut self.chain, &mut lines));
         }
-        let head = self.chain.head();
-        Ok(Batch { base, head, units })
+        Ok(Batch {
+            base,
+            head: self.chain.head(),
+            lines,
+            units,
+        })
     }
 }
 
@@ -109,16 +120,6 @@ impl BareLog {
     }
 }
 
-/// The bytes that a batch puts on a log.
-fn text(units: &[StoredUnit]) -> Vec<u8> {
-    let mut text = Vec::new();
-    for line in units.iter().flat_map(|unit| &unit.lines) {
-        text.extend_from_slice(line);
-        text.push(b'\n');
-    }
-    text
-}
-
 fn commit(store: &Embedded, batch: Batch) -> Result<()> {
     match store.commit(batch) {
         Ok(_) => Ok(()),
@@ -131,7 +132,7 @@ pub(crate) fn append(dir: &Path, duration: Duration) -> Result<Report> {
     let dir = tempfile::tempdir_in(dir)?;
     let store = open(&dir.path().join("data"), None)?;
     let mut bare = BareLog::create(dir.path())?;
-    let (mut maker, first) = Maker::new()?;
+    let (mut maker, first) = Maker::new(FEW_AGENTS_EACH)?;
     commit(&store, first)?;
     let mut race = Race::default();
     let mut latencies = Latencies::default();
@@ -142,7 +143,10 @@ pub(crate) fn append(dir: &Path, duration: Duration) -> Result<Report> {
         let at = now();
         let batches = (0..SLICE).map(|_| maker.batch(BATCH, at));
         let batches = batches.collect::<Result<Vec<_>>>()?;
-        let texts: Vec<_> = batches.iter().map(|batch| text(&batch.units)).collect();
+        let texts: Vec<_> = batches
+            .iter()
+            .map(|batch| batch.lines.text().to_vec())
+            .collect();
         line_bytes = texts[0].len() / BATCH;
         let (done, limit) = timed(|| texts.iter().try_for_each(|text| bare.append(text)));
         done?;
@@ -178,7 +182,8 @@ pub(crate) fn sustained(dir: &Path, duration: Duration) -> Result<Report> {
     let bound = Options::new("").index_lag_entries;
     let mut race = Race::default();
     let limit = bare_rate(dir.path(), duration.min(Duration::from_secs(3)) / 3)?;
-    let (mut maker, first) = Maker::new()?;
+    // Everybody writes to everybody: the rows outgrow the small cache.
+    let (mut maker, first) = Maker::new(AGENTS)?;
     commit(&store, first)?;
     let (batches, to_commit) = sync_channel::<Result<Batch>>(4);
     let begin = now();
@@ -196,7 +201,7 @@ pub(crate) fn sustained(dir: &Path, duration: Duration) -> Result<Report> {
     let cpu_before = process_cpu()?;
     for batch in to_commit {
         let batch = batch?;
-        let lines = batch.units.len() as u64;
+        let lines = batch.lines.len() as u64;
         // A node refuses requests at the bound; here they wait.
         let waiting = Instant::now();
         while store.lag() >= bound {
@@ -283,12 +288,12 @@ impl Watch {
 
 /// What a bare file takes of such lines, and in what time.
 fn bare_rate(dir: &Path, duration: Duration) -> Result<(u64, Duration)> {
-    let (mut maker, _) = Maker::new()?;
+    let (mut maker, _) = Maker::new(AGENTS)?;
     let mut bare = BareLog::create(dir)?;
     let mut total = (0, Duration::ZERO);
     while total.1 < duration {
-        let text = text(&maker.batch(BATCH, now())?.units);
-        let (done, took) = timed(|| bare.append(&text));
+        let batch = maker.batch(BATCH, now())?;
+        let (done, took) = timed(|| bare.append(batch.lines.text()));
         done?;
         total = (total.0 + BATCH as u64, total.1 + took);
     }

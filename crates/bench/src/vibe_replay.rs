@@ -16,7 +16,7 @@ use chancery_core::protocol::{Caller, Door, Input, Protocol as _, Suite as _};
 use chancery_core::rows::MapRows;
 use chancery_core::time::Time;
 use chancery_core::window::Windows;
-use chancery_journal::{Chain, Outcome, Replayer, decide_input, prepare};
+use chancery_journal::{Chain, Lines, Outcome, Replayer, decide_input, prepare};
 use chancery_node::suite::{AllSettings, AnyInput, Chancery, WORLD_DIGEST};
 use chancery_vibe::settings::Settings;
 
@@ -185,9 +185,10 @@ impl Market {
         unit.remembered
             .iter()
             .for_each(|record| self.windows.remember(record));
-        let stored = stored(unit, &mut self.chain);
+        let mut lines = Lines::default();
+        let stored = stored(unit, &mut self.chain, &mut lines);
         self.rows.apply(stored.rows);
-        self.lines.extend(stored.lines);
+        self.lines.extend(lines.into_bytes());
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
 //! The end of a journal, and how units are chained to it.
 
-use bytes::{Bytes, BytesMut};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::{Draft, ProtocolName, Seq};
 use chancery_core::time::Time;
 
 use crate::line::render;
+use crate::lines::Lines;
 
 /// The end of a journal: where the next line goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,25 +54,16 @@ impl Default for Head {
     }
 }
 
-/// Lines are cut from blocks of at least this size: one allocation serves many, and is used again once the last of
-/// them is gone.
-const BLOCK_BYTES: usize = 64 << 10;
-
 /// Appends units: gives every line its number and its link to the line before.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
     head: Head,
-    buffer: Vec<u8>,
-    block: BytesMut,
 }
 
 impl Chain {
     /// A chain that goes on after `head`.
     pub fn after(head: Head) -> Self {
-        Self {
-            head,
-            ..Self::default()
-        }
+        Self { head }
     }
 
     /// The last line appended.
@@ -80,37 +71,20 @@ impl Chain {
         self.head
     }
 
-    /// Appends a unit's lines: each draft with its sealed envelope. Puts the rendered lines, without newlines, to `out`.
+    /// Appends a unit's lines to `out`: each draft with its sealed envelope.
     pub fn append_unit<'d, E: AsRef<[u8]>>(
         &mut self,
         unit: impl ExactSizeIterator<Item = (&'d Draft, E)>,
-        out: &mut Vec<Bytes>,
+        out: &mut Lines,
     ) {
         let lines = unit.len();
         assert!(lines > 0, "a unit has at least one line");
         for (index, (draft, envelope)) in unit.enumerate() {
             let more = index + 1 < lines;
-            self.buffer.clear();
-            render(
-                draft,
-                envelope.as_ref(),
-                self.head.seq + 1,
-                &self.head.hash,
-                more,
-                &mut self.buffer,
-            );
-            let hash = Sha256Digest::of(&self.buffer);
+            let (seq, prev) = (self.head.seq + 1, &self.head.hash);
+            let line = out.render(|text| render(draft, envelope.as_ref(), seq, prev, more, text));
+            let hash = Sha256Digest::of(line);
             self.head.advance(hash, draft.protocol, draft.eval_ts);
-            out.push(self.cut());
         }
-    }
-
-    /// The line in the buffer as a piece of a block.
-    fn cut(&mut self) -> Bytes {
-        if self.block.capacity() < self.buffer.len() {
-            self.block.reserve(self.buffer.len().max(BLOCK_BYTES));
-        }
-        self.block.extend_from_slice(&self.buffer);
-        self.block.split().freeze()
     }
 }

@@ -12,7 +12,7 @@ use chancery_core::delivery::Delivery;
 use chancery_core::line::{Draft, DraftEnvelope, Seq};
 use chancery_core::protocol::Suite;
 use chancery_core::rows::RowKey;
-use chancery_journal::Chain;
+use chancery_journal::{Chain, Lines};
 use chancery_store::{Batch, CommitError, StoredUnit};
 
 use crate::gate::Shared;
@@ -42,6 +42,8 @@ pub(crate) struct Committer<S: Suite> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) chain: Chain,
     pub(crate) after: Box<dyn AfterCommit>,
+    /// How many bytes of lines the last batch had: the next will have about as many.
+    pub(crate) line_bytes: usize,
 }
 
 impl<S: Suite> Committer<S> {
@@ -65,19 +67,18 @@ impl<S: Suite> Committer<S> {
         };
         let base = self.chain.head();
         let mut stored = Vec::with_capacity(batch.units.len());
+        let mut lines = Lines::with_capacity(self.line_bytes);
         let mut envelopes = sealed.into_iter();
         let mut waiting = batch.waiting.iter_mut();
         for unit in &mut batch.units {
             let of_unit: Vec<Bytes> = envelopes.by_ref().take(unit.drafts.len()).collect();
             hand_over_sealed(unit, &of_unit, self.chain.head().seq + 1, &mut waiting);
-            let mut lines = Vec::with_capacity(of_unit.len());
             self.chain
                 .append_unit(unit.drafts.iter().zip(&of_unit), &mut lines);
             let rows = std::mem::take(&mut unit.rows);
             let followed = rows.iter().filter(|(key, _)| self.after.follows(key));
             unit.rows = followed.cloned().collect();
             stored.push(StoredUnit {
-                lines,
                 rows,
                 remembered: std::mem::take(&mut unit.remembered),
             });
@@ -86,8 +87,10 @@ impl<S: Suite> Committer<S> {
         let batch = Batch {
             base,
             head: self.chain.head(),
+            lines,
             units: stored,
         };
+        self.line_bytes = batch.lines.text().len();
         self.after.about_to_commit(units);
         match self.shared.store.commit(batch) {
             Ok(_) => true,

@@ -163,6 +163,7 @@ impl<S: Suite> Gate<S> {
             shared: Arc::clone(&shared),
             chain: Chain::after(shared.store.head()),
             after: after(&gate),
+            line_bytes: 0,
         };
         let sequencer = Sequencer::new(Arc::clone(&shared), parts.in_force, soft);
         let clerks = Clerks::new(Arc::clone(&shared), sequencer, committer);

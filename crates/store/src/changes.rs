@@ -13,20 +13,16 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// The changes of units whose lines are written; the lines themselves are let go.
-    pub(crate) fn of(mut units: Vec<StoredUnit>) -> Self {
-        let mut len = 0;
-        for unit in &mut units {
-            unit.lines = Vec::new();
-            len += unit.rows.len() + unit.remembered.len();
-        }
+    /// The changes of units whose lines are written.
+    pub(crate) fn of(units: Vec<StoredUnit>) -> Self {
+        let len = |unit: &StoredUnit| unit.rows.len() + unit.remembered.len();
+        let len = units.iter().map(len).sum();
         Self { units, len }
     }
 
     /// Changes of rows that are on no line.
     pub(crate) fn of_rows(rows: Vec<RowChange>) -> Self {
         Self::of(vec![StoredUnit {
-            lines: Vec::new(),
             rows,
             remembered: Vec::new(),
         }])

@@ -7,14 +7,12 @@ use chancery_core::line::Seq;
 use chancery_core::rows::{Lookup, RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowId, WindowName};
-use chancery_journal::Head;
+use chancery_journal::{Head, Lines};
 
-/// One unit, ready to be written.
+/// What one unit changes.
 #[derive(Clone, Debug)]
 pub struct StoredUnit {
-    /// Its lines in order, without newlines.
-    pub lines: Vec<Bytes>,
-    /// What it changes.
+    /// Its rows, in order.
     pub rows: Vec<RowChange>,
     /// What its windows remember.
     pub remembered: Vec<Remember>,
@@ -27,7 +25,9 @@ pub struct Batch {
     pub base: Head,
     /// The head after them.
     pub head: Head,
-    /// The units in order.
+    /// The lines of the units.
+    pub lines: Lines,
+    /// What the units change, in order.
     pub units: Vec<StoredUnit>,
 }
 

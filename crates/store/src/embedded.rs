@@ -365,13 +365,12 @@ impl Store for Embedded {
             ));
         }
         check_batch(&batch).map_err(CommitError::Failed)?;
-        if batch.units.is_empty() {
+        if batch.lines.is_empty() {
             return Ok(head);
         }
-        let lines = batch.units.iter().flat_map(|unit| &unit.lines);
         let end = shared
             .log
-            .append(lines, batch.head.hash)
+            .append(&batch.lines, batch.head.hash)
             .map_err(|poisoned| CommitError::Failed(poisoned.0))?;
         let mark = Mark {
             head: batch.head,
@@ -445,9 +444,8 @@ impl Store for Embedded {
 
 /// A batch whose head is not that of its lines would break the chain for good.
 pub(crate) fn check_batch(batch: &Batch) -> Result<(), String> {
-    let lines: usize = batch.units.iter().map(|unit| unit.lines.len()).sum();
-    let last = batch.units.iter().rev().find_map(|unit| unit.lines.last());
-    let hash = last.map_or(batch.base.hash, |line| Sha256Digest::of(line));
+    let lines = batch.lines.len();
+    let hash = batch.lines.last().map_or(batch.base.hash, Sha256Digest::of);
     if batch.head.seq != batch.base.seq + lines as u64 || batch.head.hash != hash {
         return Err(format!(
             "the batch's head, line {}, is not that of its {lines} lines",

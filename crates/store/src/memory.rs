@@ -205,15 +205,10 @@ impl Store for Memory {
             return Err(state.behind_by(self.handle, batch.base));
         }
         check_batch(&batch).map_err(CommitError::Failed)?;
-        if batch.units.is_empty() {
+        if batch.lines.is_empty() {
             return Ok(state.head);
         }
-        state.lines.extend(
-            batch
-                .units
-                .iter()
-                .flat_map(|unit| unit.lines.iter().cloned()),
-        );
+        state.lines.extend(batch.lines.into_bytes());
         state.head = batch.head;
         let changes = Arc::new(Changes::of(batch.units));
         changes.rows().for_each(|change| state.change(change));

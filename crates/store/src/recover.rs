@@ -252,7 +252,6 @@ impl Backing for Above<'_> {
             .iter()
             .for_each(|record| held.windows.remember(record));
         held.units.push(StoredUnit {
-            lines: Vec::new(),
             rows: changes,
             remembered,
         });

@@ -12,7 +12,7 @@ use chancery_core::refusal::Refusal;
 use chancery_core::rows::{MapRows, RowKey, Rows};
 use chancery_core::time::Time;
 use chancery_core::timer::{TIMERS, parse_timer_key};
-use chancery_journal::{Backing, Chain, Head, InForce, InMemory, Outcome, decide_input};
+use chancery_journal::{Backing, Chain, Head, InForce, InMemory, Lines, Outcome, decide_input};
 
 use crate::rules::TestAnswer;
 use crate::settings::TestSettings;
@@ -212,8 +212,10 @@ impl TestHost {
             .iter()
             .map(|draft| self.seal(&draft.envelope))
             .collect();
+        let mut lines = Lines::default();
         self.chain
-            .append_unit(unit.drafts.iter().zip(sealed), &mut self.lines);
+            .append_unit(unit.drafts.iter().zip(sealed), &mut lines);
+        self.lines.extend(lines.into_bytes());
         let followed = self.in_force.relevant(&unit.rows);
         self.state.take(unit.rows, unit.remembered);
         self.in_force

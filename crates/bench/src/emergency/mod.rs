@@ -71,7 +71,7 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Vec
         .enable_all()
         .build()?;
     let store = Arc::new(open(&dir.join("data"), None)?);
-    store.commit(Maker::new()?.1)?;
+    store.commit(Maker::new(FEW_AGENTS_EACH)?.1)?;
     let mut family = family(&children)?;
     let vault = Arc::new(Vault::new());
     for (agent, key) in std::mem::take(&mut family.secret_keys) {

@@ -76,7 +76,7 @@ impl Bench {
             .enable_all()
             .build()?;
         let store = Arc::new(open(&dir.join("data"), None)?);
-        store.commit(Maker::new()?.1)?;
+        store.commit(Maker::new(FEW_AGENTS_EACH)?.1)?;
         let count = (duration.as_secs_f64() / 2.0 * REQUESTS_A_SECOND) as usize + 2 * IDLE_REQUESTS;
         let envelopes = world.signed_many(0, count, now());
         let requests = dir.join("requests");

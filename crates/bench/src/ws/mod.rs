@@ -59,7 +59,7 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Rep
         .enable_all()
         .build()?;
     let store = Arc::new(open(&dir.join("data"), None)?);
-    store.commit(Maker::new()?.1)?;
+    store.commit(Maker::new(FEW_AGENTS_EACH)?.1)?;
     let inside = runtime.enter();
     let office = Arc::new(start_node(store.clone())?);
     let listener = runtime.block_on(TcpListener::bind(local()))?;

@@ -10,7 +10,7 @@ use chancery_core::keys::ed25519::SigningKey;
 use chancery_core::line::{DraftEnvelope, ProtocolName};
 use chancery_core::protocol::{Caller, Door, Input, Protocol as _, Suite as _};
 use chancery_core::time::{Time, parse_value_context};
-use chancery_journal::{Backing as _, Chain, InForce, InMemory, Outcome, decide_input};
+use chancery_journal::{Backing as _, Chain, InForce, InMemory, Lines, Outcome, decide_input};
 use chancery_node::suite::{AnyInput, Chancery};
 use chancery_value_context::agent::AgentRecord;
 use chancery_value_context::settings::Settings;
@@ -95,8 +95,10 @@ impl Writer {
             .iter()
             .map(|draft| self.seal(&draft.envelope))
             .collect();
+        let mut lines = Lines::default();
         self.chain
-            .append_unit(unit.drafts.iter().zip(sealed), &mut self.lines);
+            .append_unit(unit.drafts.iter().zip(sealed), &mut lines);
+        self.lines.extend(lines.into_bytes());
         let followed = self.in_force.relevant(&unit.rows);
         self.state.take(unit.rows, unit.remembered);
         self.in_force

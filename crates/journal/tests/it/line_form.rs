@@ -4,7 +4,7 @@ use bytes::Bytes;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName};
 use chancery_core::time::parse_audit;
-use chancery_journal::{Chain, Head, line};
+use chancery_journal::{Chain, Head, Lines, line};
 use proptest::prelude::*;
 
 const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -93,13 +93,14 @@ fn rules_cannot_write_over_what_every_line_has() {
 fn a_chain_numbers_links_and_times_its_lines() {
     // CH-JRN-1, CH-JRN-3, CH-JRN-14
     let mut chain = Chain::after(Head::EMPTY);
-    let mut lines = Vec::new();
+    let mut lines = Lines::default();
     let unit = [draft(ProtocolName::Agh), draft(ProtocolName::Agh)];
     chain.append_unit(
         unit.iter().map(|draft| (draft, draft.envelope.bytes())),
         &mut lines,
     );
-    let read: Vec<_> = lines
+    let texts = lines.clone().into_bytes();
+    let read: Vec<_> = texts
         .iter()
         .map(|text| line::parse(text).unwrap())
         .collect();
@@ -109,14 +110,14 @@ fn a_chain_numbers_links_and_times_its_lines() {
     );
     assert_eq!(
         (read[1].seq, read[1].more, read[1].prev),
-        (2, false, Sha256Digest::of(&lines[0]))
+        (2, false, Sha256Digest::of(&texts[0]))
     );
     let time = unit[0].eval_ts;
     assert_eq!(
         chain.head(),
         Head {
             seq: 2,
-            hash: Sha256Digest::of(&lines[1]),
+            hash: Sha256Digest::of(&texts[1]),
             time
         }
     );

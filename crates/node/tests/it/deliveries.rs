@@ -9,8 +9,8 @@ use chancery_core::delivery::{Delivery, OUTBOX, outbox_key};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::ProtocolName;
 use chancery_core::rows::RowKey;
-use chancery_journal::Head;
 use chancery_journal::line::parse;
+use chancery_journal::{Head, Lines};
 use chancery_node::Overloaded;
 use chancery_store::{Batch, Memory, Store, StoredUnit};
 use chancery_testkit::inputs::{config_act, run_state_act, unsigned};
@@ -353,14 +353,16 @@ pub fn add(
         hash: Sha256Digest::of(lines.last().unwrap()),
         time: parse(&lines[0]).unwrap().eval_ts,
     };
+    let mut written = Lines::default();
+    lines.iter().for_each(|line| written.push(line));
     let unit = StoredUnit {
-        lines,
         rows: changes,
         remembered: Vec::new(),
     };
     let batch = Batch {
         base: Head::EMPTY,
         head,
+        lines: written,
         units: vec![unit],
     };
     store.commit(batch).unwrap();

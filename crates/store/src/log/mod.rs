@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use bytes::Bytes;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::Seq;
+use chancery_journal::Lines;
 
 pub(crate) use chain::ChainEnd;
 pub use damage::{Damage, LogError};
@@ -29,9 +30,6 @@ use crate::disk::{Disk, DiskFile};
 /// The most bytes that are written between two syncs: so that only that many, at the end of the log, can have
 /// holes after a power cut. A batch beyond it is written and synced in pieces before it is acknowledged.
 pub(crate) const LARGEST_APPEND_BYTES: usize = 16 << 20;
-
-/// A buffer that one large batch blew up is not kept.
-const KEPT_BUFFER_BYTES: usize = 4 << 20;
 
 /// Where the log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,18 +54,13 @@ pub struct Log {
     disk: Arc<dyn Disk>,
     segment_bytes: u64,
     state: RwLock<State>,
-    writer: Mutex<Writer>,
+    /// Held by whoever appends; what it holds is why nobody may any more.
+    writer: Mutex<Option<Poisoned>>,
 }
 
 struct State {
     closed: Vec<Arc<Closed>>,
     open: Open,
-}
-
-#[derive(Default)]
-struct Writer {
-    buffer: Vec<u8>,
-    poison: Option<Poisoned>,
 }
 
 /// A run of lines in one segment, to be read.
@@ -124,39 +117,25 @@ impl Log {
             .collect()
     }
 
-    /// Appends lines (given without newlines) in one write and makes them durable in one sync. `hash` is the
-    /// last one's.
-    pub fn append<'l>(
-        &self,
-        lines: impl Iterator<Item = &'l Bytes>,
-        hash: Sha256Digest,
-    ) -> Result<LogEnd, Poisoned> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(poison) = &writer.poison {
+    /// Appends lines in one write and makes them durable in one sync. `hash` is the last one's.
+    pub fn append(&self, lines: &Lines, hash: Sha256Digest) -> Result<LogEnd, Poisoned> {
+        let mut poison = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(poison) = &*poison {
             return Err(poison.clone());
         }
-        let result = self.append_batch(&mut writer.buffer, lines, hash);
-        if writer.buffer.capacity() > KEPT_BUFFER_BYTES {
-            writer.buffer = Vec::new();
-        }
-        result.map_err(|error| {
-            let poison = Poisoned(format!("{OPEN_NAME}: {error}"));
-            writer.poison = Some(poison.clone());
+        self.append_batch(lines, hash).map_err(|error| {
             poison
+                .insert(Poisoned(format!("{OPEN_NAME}: {error}")))
+                .clone()
         })
     }
 
-    fn append_batch<'l>(
-        &self,
-        buffer: &mut Vec<u8>,
-        lines: impl Iterator<Item = &'l Bytes>,
-        hash: Sha256Digest,
-    ) -> io::Result<LogEnd> {
+    fn append_batch(&self, lines: &Lines, hash: Sha256Digest) -> io::Result<LogEnd> {
         if self.end().offset >= self.segment_bytes {
             self.rotate()?;
         }
         // Only this function changes the open segment, and the writer's lock is held: what is read here stays true.
-        let (file, len, mut index) = {
+        let (file, len, index) = {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             (
                 state.open.file.clone(),
@@ -164,28 +143,21 @@ impl Log {
                 state.open.end.seq + 1 - state.open.first,
             )
         };
-        let mut noted = Vec::new();
-        buffer.clear();
-        for line in lines {
-            if index.is_multiple_of(segment::STRIDE) {
-                noted.push((index, len + buffer.len() as u64));
-            }
-            buffer.extend_from_slice(line);
-            buffer.push(b'\n');
-            index += 1;
-        }
-        for piece in buffer.chunks(LARGEST_APPEND_BYTES) {
+        for piece in lines.text().chunks(LARGEST_APPEND_BYTES) {
             file.append(piece)?;
             file.sync_data()?;
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let open = &mut state.open;
-        noted
-            .into_iter()
-            .for_each(|(index, offset)| open.offsets.note(index, offset));
-        open.len = len + buffer.len() as u64;
+        for (line, index) in (0..lines.len()).zip(index..) {
+            if index.is_multiple_of(segment::STRIDE) {
+                let offset = len + lines.start_of(line) as u64;
+                open.offsets.note(index, offset);
+            }
+        }
+        open.len = len + lines.text().len() as u64;
         open.end = ChainEnd {
-            seq: open.first + index - 1,
+            seq: open.first + index + lines.len() as u64 - 1,
             hash,
         };
         Ok(LogEnd {

@@ -15,7 +15,7 @@ use chancery_core::rows::RowKey;
 use chancery_journal::Head;
 use chancery_store::log::LogError;
 use chancery_store::testing::{Chance, Fault, SimDisk};
-use chancery_store::{CommitError, Embedded, OpenError, Options, Store, StoredUnit};
+use chancery_store::{CommitError, Embedded, OpenError, Options, Store};
 
 use crate::support::*;
 
@@ -25,7 +25,7 @@ const INDEX_FILES: [&str; 3] = ["index.db", "index.db-wal", "index.db-shm"];
 /// What the log may hold, unit by unit; the first `acknowledged` of them must be there.
 #[derive(Default)]
 struct Model {
-    units: Vec<(StoredUnit, Head)>,
+    units: Vec<(Unit, Head)>,
     acknowledged: usize,
 }
 
@@ -43,7 +43,7 @@ impl Model {
 
     fn rows(&self) -> BTreeMap<RowKey, Bytes> {
         let mut rows = BTreeMap::new();
-        for (key, value) in self.units.iter().flat_map(|(unit, _)| &unit.rows) {
+        for (key, value) in self.units.iter().flat_map(|(unit, _)| &unit.changes.rows) {
             match value {
                 Some(value) => rows.insert(key.clone(), value.clone()),
                 None => rows.remove(key),
@@ -53,7 +53,7 @@ impl Model {
     }
 }
 
-fn random_unit(chain: &mut chancery_journal::Chain, chance: &mut Chance) -> StoredUnit {
+fn random_unit(chain: &mut chancery_journal::Chain, chance: &mut Chance) -> Unit {
     let lines = 1 + chance.below(4) as usize;
     let drafts: Vec<_> = (0..lines)
         .map(|_| draft(at(1_000), chance.below(700) as usize))
@@ -119,7 +119,7 @@ fn wake(disk: &SimDisk, options: &Options, model: &mut Model) -> Embedded {
     assert_eq!(model.head().seq, tail.to, "a unit is torn");
     assert_eq!(store.lines(1, usize::MAX).unwrap(), model.lines());
     for (unit, head) in model.units.iter().filter(|(_, head)| head.seq >= tail.from) {
-        store.take_in(vec![unit.clone()], *head).unwrap();
+        store.take_in(vec![unit.changes.clone()], *head).unwrap();
     }
     assert_eq!(store.head(), model.head());
     let rows: BTreeMap<_, _> = store

@@ -5,7 +5,7 @@ use chancery_core::line::{Draft, DraftEnvelope, Origin, ProtocolName};
 use chancery_core::rows::{RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowName};
-use chancery_journal::{Chain, Head};
+use chancery_journal::{Chain, Head, Lines};
 use chancery_store::{Batch, Embedded, Options, Store, StoredUnit, Tail};
 
 pub const SEEN: WindowName = "test/seen";
@@ -50,8 +50,15 @@ pub fn draft(time: Time, filling: usize) -> Draft {
     }
 }
 
+/// A unit with its lines.
+#[derive(Clone)]
+pub struct Unit {
+    pub lines: Vec<Bytes>,
+    pub changes: StoredUnit,
+}
+
 /// A unit of `lines` lines after `chain`.
-pub fn unit(chain: &mut Chain, lines: usize, rows: Vec<RowChange>) -> StoredUnit {
+pub fn unit(chain: &mut Chain, lines: usize, rows: Vec<RowChange>) -> Unit {
     let drafts: Vec<Draft> = (0..lines).map(|n| draft(at(1_000), 20 * n)).collect();
     unit_of(chain, &drafts, rows, Vec::new())
 }
@@ -61,27 +68,31 @@ pub fn unit_of(
     drafts: &[Draft],
     rows: Vec<RowChange>,
     remembered: Vec<Remember>,
-) -> StoredUnit {
-    let mut lines = Vec::new();
+) -> Unit {
+    let mut lines = Lines::default();
     let sealed = drafts
         .iter()
         .map(|draft| (draft, draft.envelope.bytes().clone()));
     chain.append_unit(sealed, &mut lines);
-    StoredUnit {
-        lines,
-        rows,
-        remembered,
+    Unit {
+        lines: lines.into_bytes(),
+        changes: StoredUnit { rows, remembered },
     }
 }
 
 /// A batch of units on `base`.
-pub fn batch(base: Head, make: impl FnOnce(&mut Chain) -> Vec<StoredUnit>) -> Batch {
+pub fn batch(base: Head, make: impl FnOnce(&mut Chain) -> Vec<Unit>) -> Batch {
     let mut chain = Chain::after(base);
     let units = make(&mut chain);
+    let mut lines = Lines::default();
+    for line in units.iter().flat_map(|unit| &unit.lines) {
+        lines.push(line);
+    }
     Batch {
         base,
         head: chain.head(),
-        units,
+        lines,
+        units: units.into_iter().map(|unit| unit.changes).collect(),
     }
 }
 
@@ -131,7 +142,6 @@ pub fn take_in_blindly(store: &Embedded, tail: &Tail) -> Head {
         );
     }
     let nothing = StoredUnit {
-        lines: Vec::new(),
         rows: Vec::new(),
         remembered: Vec::new(),
     };

@@ -15,7 +15,7 @@ use chancery_core::time::Time;
 use chancery_core::timer::TimerName;
 use chancery_core::window::WindowName;
 use chancery_journal::{
-    Backing as _, Chain, InMemory, LineCheck, Outcome, ReplayReport, Replayer, Verifier,
+    Backing as _, Chain, InMemory, LineCheck, Lines, Outcome, ReplayReport, Replayer, Verifier,
     VerifyReport, decide_input, prepare,
 };
 use chancery_vacant::Vacant;
@@ -206,8 +206,10 @@ impl Host {
             Outcome::Recorded { unit, answer, .. } => {
                 let drafts = unit.drafts.iter();
                 let sealed: Vec<Bytes> = drafts.map(|draft| self.seal(&draft.envelope)).collect();
+                let mut lines = Lines::default();
                 self.chain
-                    .append_unit(unit.drafts.iter().zip(sealed), &mut self.lines);
+                    .append_unit(unit.drafts.iter().zip(sealed), &mut lines);
+                self.lines.extend(lines.into_bytes());
                 self.state.take(unit.rows, unit.remembered);
                 Ok(answer)
             }

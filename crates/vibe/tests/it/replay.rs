@@ -5,7 +5,7 @@ use chancery_core::digest::Sha256Digest;
 use chancery_core::json::{self, Object, ReadRules, Value};
 use chancery_core::line::Draft;
 use chancery_core::rows::MapRows;
-use chancery_journal::{Chain, ReplayReport, Replayer, Verifier, prepare};
+use chancery_journal::{Chain, Lines, ReplayReport, Replayer, Verifier, prepare};
 use chancery_vibe::conformance::{Host, Play, play, verbatim};
 use chancery_vibe::world::hash::{state_hash, world_hash};
 use chancery_vibe::world::seed::Seed;
@@ -16,14 +16,14 @@ use crate::vectors::files;
 /// The lines of a node's units, as its log holds them.
 pub fn lines(units: &[Vec<Draft>]) -> Vec<Bytes> {
     let mut chain = Chain::default();
-    let mut lines = Vec::new();
+    let mut lines = Lines::default();
     for unit in units {
         let drafts = unit
             .iter()
             .map(|draft| (draft, draft.envelope.bytes().clone()));
         chain.append_unit(drafts, &mut lines);
     }
-    lines
+    lines.into_bytes()
 }
 
 /// Replays a log on a seed.

@@ -12,7 +12,7 @@ pub fn lines_come_back_by_number_across_segments<F: Factory>() {
         let batch = batch(store.head(), |chain| {
             vec![unit(chain, 1, vec![]), unit(chain, lines, vec![])]
         });
-        expected.extend(batch.units.iter().flat_map(|unit| unit.lines.clone()));
+        expected.extend(batch.lines.clone().into_bytes());
         store.commit(batch).unwrap();
     }
     assert_eq!(store.lines(1, usize::MAX).unwrap(), expected);
