@@ -9,6 +9,7 @@
 )]
 
 mod ci;
+mod clients;
 mod conformance;
 mod fuzz;
 mod project;

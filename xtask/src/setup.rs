@@ -3,7 +3,7 @@
 //! As root, or with a `sudo` that asks nothing, they are installed. Otherwise the one line to type is printed, and the
 //! exit code is 2: guessing what a machine allows is worse than asking.
 
-use crate::{python, run};
+use crate::{clients, python, run};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -56,6 +56,14 @@ enum Plan<'a> {
 
 /// `cargo xtask setup`.
 pub fn setup() -> Result<ExitCode> {
+    let programs = programs()?;
+    if programs != ExitCode::SUCCESS || clients::install()? {
+        return Ok(programs);
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn programs() -> Result<ExitCode> {
     let missing = missing(NEEDS, &search_path());
     if missing.is_empty() {
         return python_packages();

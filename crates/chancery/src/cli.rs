@@ -18,10 +18,12 @@ use crate::commands::key::KeyCommand;
 use crate::commands::log::LogCommand;
 use crate::commands::man::ManArgs;
 use crate::commands::market::MarketArgs;
+use crate::commands::mcp::McpArgs;
 use crate::commands::schema::SchemaArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::token::TokenCommand;
+use crate::commands::vacant::VacantCommand;
 use crate::commands::vibe::VibeCommand;
 use crate::commands::world::WorldCommand;
 
@@ -67,6 +69,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery serve --listen 127.0.0.1:8700 --data chancery-data"
     )]
     Serve(ServeArgs),
+    /// Offer a vacant's tools over MCP on standard input and output
+    #[command(after_help = "Example:\n  chancery mcp --agent bob")]
+    Mcp(McpArgs),
     /// Send an envelope to a node, signed where a key is given
     #[command(
         after_help = "Example:\n  chancery send value-context share.json --key living-room.key"
@@ -118,6 +123,12 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery vibe ap2 export mandate.json"
     )]
     Vibe(VibeCommand),
+    /// A vacant without a node: its key and card, its calls, and what it was told
+    #[command(
+        subcommand,
+        after_help = "Example:\n  chancery vacant call http://127.0.0.1:8700 --key ada.key --text hello"
+    )]
+    Vacant(VacantCommand),
     /// Show, export, verify, replay and explain a log
     #[command(
         subcommand,
@@ -164,7 +175,10 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
                 "a story, or agents that trade, on a node of its own",
             ),
             (&["init"], ""),
-            (&["serve"], ""),
+            (
+                &["serve", "mcp"],
+                "run a node; offer a vacant's tools over MCP",
+            ),
             (&["send"], ""),
             (&["config"], ""),
         ],
@@ -183,8 +197,8 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
                 "purchases that wait for a person",
             ),
             (
-                &["world", "vibe"],
-                "the goods and mandates of vibe commerce",
+                &["world", "vibe", "vacant"],
+                "goods and mandates; signed calls",
             ),
         ],
     ),

@@ -1,4 +1,4 @@
-//! The ways in: HTTP, WebSocket, NATS, and later A2A, MCP and the console.
+//! The ways in: HTTP, WebSocket, NATS, A2A, MCP, and later the console.
 //!
 //! Guarantees: every path has a rule that says who may use it; everything a remote can fill has a bound, and at the
 //! bound it is told to try again; an answer is given only after the node gave it.
@@ -6,9 +6,11 @@
 //! Refuses to: listen beyond this machine without TLS unless that is said explicitly, follow a redirect, send
 //! anything to another machine without TLS, and decide anything: rules are the node's business.
 
+pub mod a2a;
 mod carrier;
 mod guarded;
 pub mod http;
+pub mod mcp;
 pub mod nats;
 mod outgoing_http;
 mod outgoing_tls;

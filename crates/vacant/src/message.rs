@@ -1,7 +1,7 @@
 //! A decoded envelope as rules and lines need it.
 
 use bytes::Bytes;
-use chancery_core::canonical::{Dialect, canonical_cutting};
+use chancery_core::canonical::{Dialect, canonical_cutting, write_string};
 use chancery_core::json::Value;
 
 use crate::envelope::{Envelope, Verified};
@@ -16,7 +16,8 @@ pub struct Message {
     pub envelope: Envelope,
     /// The A2A message object in the dialect of the log (CH-JRN-10).
     pub canonical: Bytes,
-    /// The received text, where the log's dialect rewrites a number of it (CH-JRN-3).
+    /// The message object with its numbers as received, where the log's dialect rewrites one of them (CH-JRN-3). It is
+    /// the message alone, never the frame it came in: what stood beside it must not be read back in its place.
     pub raw: Option<Bytes>,
     /// Under what it verified; none before it was.
     pub verified: Option<Verified>,
@@ -24,15 +25,19 @@ pub struct Message {
 
 impl Message {
     /// The message of a JSON-RPC body, as received.
-    pub fn of_body(body: &Value<'_>, raw: &Bytes) -> Result<Self, ProtocolError> {
-        Self::of(message_of(body)?, raw)
+    pub fn of_body(body: &Value<'_>) -> Result<Self, ProtocolError> {
+        Self::of(message_of(body)?)
     }
 
-    /// A message object out of a received text.
-    pub fn of(message: &Value<'_>, raw: &Bytes) -> Result<Self, ProtocolError> {
+    /// A message object, whichever frame it came in.
+    pub fn of(message: &Value<'_>) -> Result<Self, ProtocolError> {
         let envelope = from_message(message)?;
         let canonical = canonical_cutting(message, "", Dialect::Vibe);
-        let raw = (!canonical.verbatim()).then(|| raw.clone());
+        let raw = (!canonical.verbatim()).then(|| {
+            let mut text = Vec::new();
+            write_as_received(message, &mut text);
+            Bytes::from(text)
+        });
         Ok(Self {
             envelope,
             canonical: canonical.into_bytes(),
@@ -41,15 +46,9 @@ impl Message {
         })
     }
 
-    /// A line's text back: the message object, or the body that it was received in.
+    /// A line's text back.
     pub fn of_record(received: &Bytes) -> Result<Self, ProtocolError> {
-        let value = read_json(received, usize::MAX)?;
-        // A message object has no such member of its own that is an object with a message.
-        let message = value
-            .get("params")
-            .and_then(|params| params.get("message"))
-            .unwrap_or(&value);
-        Self::of(message, received)
+        Self::of(&read_json(received, usize::MAX)?)
     }
 
     /// The limits on what one envelope may hold (VA-SRV-14).
@@ -72,5 +71,38 @@ impl Message {
             ));
         }
         Ok(())
+    }
+}
+
+/// Writes a value in its own order, each number by its token.
+fn write_as_received(value: &Value<'_>, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => out.extend_from_slice(number.token().as_bytes()),
+        Value::String(text) => write_string(text, out),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_as_received(item, out);
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            out.push(b'{');
+            for (index, (name, member)) in members.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_string(name, out);
+                out.push(b':');
+                write_as_received(member, out);
+            }
+            out.push(b'}');
+        }
     }
 }

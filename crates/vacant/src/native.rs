@@ -64,7 +64,7 @@ pub fn read_request(body: &Bytes, settings: &Settings) -> (RpcId, Result<Message
     };
     let id = RpcId::of(&value);
     let message = check_frame(&value)
-        .and_then(|()| Message::of_body(&value, body))
+        .and_then(|()| Message::of_body(&value))
         .and_then(|message| message.check_limits(settings).map(|()| message));
     (id, message)
 }

@@ -27,6 +27,11 @@ pub(crate) struct NodeArgs {
 }
 
 impl NodeArgs {
+    /// Whether a node was named, or is to be found by the configuration.
+    pub(crate) const fn is_named(&self) -> bool {
+        self.url.is_some()
+    }
+
     /// A client of the node that is meant.
     pub(crate) fn client(&self, sources: &dyn Fn(Flags) -> Sources) -> Result<NodeClient, Failure> {
         let base = match &self.url {

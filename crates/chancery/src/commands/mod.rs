@@ -15,10 +15,12 @@ pub(crate) mod key;
 pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod market;
+pub(crate) mod mcp;
 pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod token;
+pub(crate) mod vacant;
 pub(crate) mod vibe;
 pub(crate) mod world;
 
@@ -48,6 +50,7 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Reject(args) => gate::reject(&args, &sources, terminal),
         Command::World(command) => world::run(command, &sources, terminal),
         Command::Vibe(command) => vibe::run(command, terminal),
+        Command::Vacant(command) => vacant::run(command, terminal),
         Command::Bench(command) => bench::run(command, terminal),
         Command::Config(command) => config::run(command, &sources, terminal),
         Command::Key(command) => key::run(command, &sources, terminal),
@@ -57,5 +60,6 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Completions(args) => completions::run(&args, terminal),
         Command::Schema(args) => schema::run(&args, terminal),
         Command::Man(args) => man::run(&args, terminal),
+        Command::Mcp(args) => mcp::run(&args, &sources),
     }
 }

@@ -71,7 +71,7 @@ fn raise_open_files() {
 }
 
 /// Logs of the node go to standard error; what is not asked for stays away.
-fn log_to_stderr() {
+pub(crate) fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("CHANCERY_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     let _ = tracing_subscriber::fmt()

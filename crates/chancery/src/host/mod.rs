@@ -43,6 +43,8 @@ pub(crate) use world_seed::{kept_in as seed_kept_in, read as read_seed};
 pub(crate) struct Host {
     /// The node.
     pub(crate) office: Arc<Office>,
+    /// Its vacants, where it has any.
+    pub(crate) vacants: Option<Arc<Vacants>>,
     server: Server,
     dialer: Arc<Dialer>,
     nats: Option<NatsDoor>,
@@ -107,8 +109,8 @@ impl Host {
             Arc::clone(&reload),
             vacants.clone(),
         )?;
-        if let Some(vacants) = vacants {
-            vacants::begin(&vacants, config, server.listening().address).await?;
+        if let Some(vacants) = &vacants {
+            vacants::begin(vacants, config, server.listening().address).await?;
         }
         let agents = agents::begin(&office, config).await?;
         dialer.call(&addresses);
@@ -117,6 +119,7 @@ impl Host {
         opened.scrub_in_background(&office);
         Ok(Self {
             office,
+            vacants,
             server,
             dialer,
             nats,

@@ -40,6 +40,8 @@ mod shells;
 mod signature_help;
 mod strace;
 mod support;
+mod vacant_commands;
+mod vacant_kill;
 mod value_context_log;
 mod vectors;
 mod vibe_commands;

@@ -23,6 +23,7 @@ use super::connections::Connections;
 use super::failures::Failures;
 use super::limits::HttpLimits;
 use super::reply::{Reply, problem};
+use crate::a2a::{TaskLimits, Tasks};
 use crate::ws::{Switchboard, WsLimits};
 
 /// How long a request waits until its token can be looked up.
@@ -44,6 +45,7 @@ pub type Reload = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Reloaded> + Send>>
 pub(crate) struct HttpDoor {
     pub(crate) office: Arc<Office>,
     pub(crate) vacants: Option<Arc<Vacants>>,
+    pub(crate) tasks: Arc<Tasks>,
     pub(crate) limits: HttpLimits,
     pub(crate) bodies: Bodies,
     pub(crate) failures: Failures,
@@ -71,6 +73,7 @@ impl HttpDoor {
         Self {
             office,
             vacants,
+            tasks: Arc::new(Tasks::new(TaskLimits::default())),
             bodies: Bodies::new(limits.body_bytes, limits.body_timeout),
             failures: Failures::new(limits.failures_per_s, limits.failure_addresses),
             connections: Connections::new(limits.connections),

@@ -39,6 +39,8 @@ pub use limits::HttpLimits;
 pub use server::{Listening, ServeError, ServeOptions, Server, serve};
 pub use table::{Route, routes};
 pub use tls::{TlsError, TlsIdentity, TlsKeeper};
+pub use vacant::mcp::{VacantTools, vacant_tools};
 
 pub(crate) use messages::is_before_authentication;
+pub(crate) use reply::{JSON, Reply, ReplyBody, reply};
 pub(crate) use value_context::{at_the_door, rejection};

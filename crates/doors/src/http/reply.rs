@@ -63,7 +63,8 @@ impl Body for ReplyBody {
     }
 }
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+/// The media type of JSON.
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// An answer with this status, media type and body.

@@ -145,7 +145,7 @@ pub(crate) enum Shape {
 }
 
 /// Where each protocol answers; the first that fits.
-const PROTOCOL_PATHS: [(Shape, &str); 16] = [
+const PROTOCOL_PATHS: [(Shape, &str); 17] = [
     (Shape::ValueContext, "/.well-known/vcp"),
     (Shape::ValueContext, "/send/value-context"),
     (Shape::ValueContext, "/vcp/ws"),
@@ -155,6 +155,7 @@ const PROTOCOL_PATHS: [(Shape, &str); 16] = [
     (Shape::Vibe, "/state/vibe"),
     (Shape::Vacant, "/a2a"),
     (Shape::Vacant, "/agents"),
+    (Shape::Vacant, "/mcp"),
     (Shape::Vacant, "/card"),
     (Shape::Vacant, "/health"),
     (Shape::Vacant, "/.well-known/agent-card.json"),

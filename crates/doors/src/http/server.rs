@@ -187,6 +187,7 @@ impl Server {
     pub async fn stop(self) {
         let until = tokio::time::Instant::now() + self.door.limits.stop_timeout;
         self.door.stopping.send_replace(true);
+        self.door.tasks.close();
         let Ok(mut connections) = self.accepting.await else {
             return;
         };

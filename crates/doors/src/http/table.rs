@@ -51,7 +51,7 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 60] = {
+static ROUTES: [Route; 84] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
     const VIBE: Rule = Rule::Principal(ProtocolName::Vibe);
     const VA: Rule = Rule::Signed(ProtocolName::Vacant);
@@ -79,6 +79,30 @@ static ROUTES: [Route; 60] = {
         route!(POST "/admin/world", ADMIN, admin::world::change, "changes catalog, stock and accounts"),
         route!(POST "/a2a/message/send", VA, vacant::native::call, "calls the default vacant"),
         route!(POST "/agents/{vacant}/a2a/message/send", VA, vacant::native::call, "calls a vacant"),
+        route!(POST "/a2a", VA, vacant::a2a::call, "speaks A2A with the default vacant over JSON-RPC"),
+        route!(POST "/a2a/v1/message:send", VA, vacant::a2a::resource, "sends the default vacant a message"),
+        route!(POST "/a2a/v1/message:stream", VA, vacant::a2a::resource, "the same, as a stream"),
+        route!(GET "/a2a/v1/tasks", VA, vacant::a2a::resource, "refuses to list tasks"),
+        route!(GET "/a2a/v1/tasks/{task}", VA, vacant::a2a::resource, "tells a task"),
+        route!(POST "/a2a/v1/tasks/{task}", VA, vacant::a2a::resource, "withdraws or follows a task"),
+        route!(GET "/a2a/v1/tasks/{task}/pushNotificationConfigs", VA, vacant::a2a::resource, "refuses push notifications"),
+        route!(POST "/a2a/v1/tasks/{task}/pushNotificationConfigs", VA, vacant::a2a::resource, "refuses push notifications"),
+        route!(GET "/a2a/v1/tasks/{task}/pushNotificationConfigs/{id}", VA, vacant::a2a::resource, "refuses push notifications"),
+        route!(DELETE "/a2a/v1/tasks/{task}/pushNotificationConfigs/{id}", VA, vacant::a2a::resource, "refuses push notifications"),
+        route!(GET "/a2a/v1/extendedAgentCard", VA, vacant::a2a::resource, "tells that there is one card"),
+        route!(POST "/agents/{vacant}/a2a", VA, vacant::a2a::call, "speaks A2A with a vacant over JSON-RPC"),
+        route!(POST "/agents/{vacant}/a2a/v1/message:send", VA, vacant::a2a::resource, "sends a vacant a message"),
+        route!(POST "/agents/{vacant}/a2a/v1/message:stream", VA, vacant::a2a::resource, "the same, as a stream"),
+        route!(GET "/agents/{vacant}/a2a/v1/tasks", VA, vacant::a2a::resource, "refuses to list tasks"),
+        route!(GET "/agents/{vacant}/a2a/v1/tasks/{task}", VA, vacant::a2a::resource, "tells a task"),
+        route!(POST "/agents/{vacant}/a2a/v1/tasks/{task}", VA, vacant::a2a::resource, "withdraws or follows a task"),
+        route!(GET "/agents/{vacant}/a2a/v1/tasks/{task}/pushNotificationConfigs", VA, vacant::a2a::resource, "refuses push notifications"),
+        route!(POST "/agents/{vacant}/a2a/v1/tasks/{task}/pushNotificationConfigs", VA, vacant::a2a::resource, "refuses push notifications"),
+        route!(GET "/agents/{vacant}/a2a/v1/tasks/{task}/pushNotificationConfigs/{id}", VA, vacant::a2a::resource, "refuses push notifications"),
+        route!(DELETE "/agents/{vacant}/a2a/v1/tasks/{task}/pushNotificationConfigs/{id}", VA, vacant::a2a::resource, "refuses push notifications"),
+        route!(GET "/agents/{vacant}/a2a/v1/extendedAgentCard", VA, vacant::a2a::resource, "tells that there is one card"),
+        route!(POST "/mcp", VA, vacant::mcp::call, "offers the default vacant's tools over MCP"),
+        route!(POST "/agents/{vacant}/mcp", VA, vacant::mcp::call, "offers a vacant's tools over MCP"),
         route!(GET "/card", Rule::Public, vacant::face::card, "tells the default vacant's signed card"),
         route!(GET "/agents/{vacant}/card", Rule::Public, vacant::face::card, "tells a vacant's signed card"),
         route!(GET "/health", Rule::Public, vacant::face::health, "tells the default vacant's state"),

@@ -2,16 +2,20 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 #![allow(clippy::print_stdout, reason = "tests tell what they counted")]
 
+mod a2a;
+mod a2a_tasks;
 mod administration;
 mod bounds;
 mod deliveries;
 mod every_code;
 mod inboxes;
+mod mcp;
 mod nats_broker_lost;
 mod nats_let_in;
 mod nats_peers;
 mod nats_stream;
 mod nats_support;
+mod official_clients;
 mod over_sockets;
 mod paths_and_rules;
 mod recorder;
@@ -24,6 +28,7 @@ mod signature_help;
 mod stop_button;
 mod support;
 mod vacant_call;
+mod vacant_races;
 mod vacant_serving;
 mod vacant_vectors;
 mod vibe_cuts;

@@ -64,6 +64,9 @@ fn body(route: &Route) -> Vec<u8> {
             .to_string()
             .into_bytes(),
         path if path.ends_with("/a2a/message/send") => vacant_call::first_of_a_stranger(),
+        path if path.ends_with("/mcp") => json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+            .to_string()
+            .into_bytes(),
         _ => Vec::new(),
     }
 }
@@ -83,9 +86,17 @@ fn is_vacant(path: &str) -> bool {
         path.strip_prefix(*root)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    ["/a2a", "/agents", "/card", "/health", "/v1", "/send/vacant"]
-        .iter()
-        .any(is_below)
+    [
+        "/a2a",
+        "/agents",
+        "/mcp",
+        "/card",
+        "/health",
+        "/v1",
+        "/send/vacant",
+    ]
+    .iter()
+    .any(is_below)
         || path.ends_with("/agent-card.json")
 }
 
@@ -138,6 +149,10 @@ async fn without_a_token_only_open_paths_answer() {
                     "unauthenticated",
                     "{name}"
                 );
+            }
+            // A task that is not there is told in its own words.
+            Rule::Signed(_) if route.path.contains("/a2a/v1/") => {
+                assert!(is_let_in(status), "{name}");
             }
             Rule::Public | Rule::Signed(_) => assert_eq!(status, 200, "{name}"),
             Rule::DevOnly => assert_eq!(status, 404, "{name}"),

@@ -42,10 +42,24 @@ impl Caller {
 
     /// The next call; the chain goes on only when [`Caller::accepted`] is told.
     pub fn call(&self, text: &str) -> (Vec<u8>, EnvelopeHash) {
+        self.sealed(text, Payload::text(Role::User, text))
+    }
+
+    /// The next call in a conversation.
+    pub fn call_with(&self, text: &str, context: Option<String>, id: Option<String>) -> Vec<u8> {
+        let payload = Payload {
+            context_id: context,
+            message_id: id,
+            ..Payload::text(Role::User, text)
+        };
+        self.sealed(text, payload).0
+    }
+
+    fn sealed(&self, text: &str, payload: Payload) -> (Vec<u8>, EnvelopeHash) {
         let draft = Draft {
             from: self.id(),
             to: self.to,
-            payload: Payload::text(Role::User, text),
+            payload,
             sequence_no: self.next,
             prev: self.prev,
             timestamp: parse_vacant("2026-05-06T07:08:59.123456Z").unwrap(),

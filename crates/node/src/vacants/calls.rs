@@ -10,14 +10,16 @@ use chancery_vacant::answer::{Accepted, Answer};
 use chancery_vacant::error::ProtocolError;
 use chancery_vacant::id::VacantId;
 use chancery_vacant::message::Message;
-use chancery_vacant::native::{self, OutOfTurn};
+use chancery_vacant::native;
 use chancery_vacant::outgoing::{Call, Outgoing};
 use chancery_vacant::payload::{Payload, Role};
 use chancery_vacant::rules::chain::{Pair, pair_key};
 use serde::Deserialize;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::behaviour::{Behaviour, echo};
+use super::bindings::{Binding, Open};
 use super::{HostedVacant, Vacants, lock};
 use crate::gate::Permit;
 use crate::sequencer::Decided;
@@ -78,8 +80,7 @@ impl Vacants {
                 retry_after_s: None,
             },
             Err(refusal) => {
-                let lost = OutOfTurn::of(&refusal).and_then(|place| place.answer);
-                let response = lost.and_then(|line| self.recorded(line));
+                let response = self.lost_answer(&refusal);
                 NativeReply {
                     status: refusal.status,
                     body: native::refusal(id, &refusal, response.as_deref()),
@@ -89,19 +90,41 @@ impl Vacants {
         }
     }
 
-    /// Checks 3 to 8: gives the recorded message of the answer.
+    /// Checks 3 to 8: gives the recorded message of the answer. On a task of its own from the start: a caller that
+    /// hangs up while its call is being accepted leaves no call open either.
     async fn serve(
         self: &Arc<Self>,
         at: &Arc<HostedVacant>,
         message: Message,
         permit: Permit,
     ) -> Result<Bytes, Refusal> {
+        let (vacants, at) = (Arc::clone(self), Arc::clone(at));
+        let served = tokio::spawn(async move {
+            let heard = message.envelope.payload.clone();
+            let accepted = vacants.take_in(&at, message, permit).await?;
+            let call = Open {
+                at,
+                accepted,
+                heard,
+                binding: Binding::Native,
+            };
+            vacants.run(call).await
+        });
+        outcome(served).await
+    }
+
+    /// Checks 3 to 6: the call is on record when this returns.
+    pub(super) async fn take_in(
+        &self,
+        at: &HostedVacant,
+        message: Message,
+        permit: Permit,
+    ) -> Result<Accepted, Refusal> {
         if message.envelope.to != at.id {
             return Err(ProtocolError::Misdirected.into());
         }
         let gate = self.office.gate();
         let received = gate.clock().now();
-        let heard = message.envelope.payload.clone();
         let authentic = gate.suite().vacant().authenticate(
             message,
             Door::Http,
@@ -113,27 +136,29 @@ impl Vacants {
         let input = AnyInput::Vacant(Input::Envelope(authentic));
         let decided = gate.submit(input, received, Some(permit)).await;
         match answer_of(decided.map_err(|_| busy())?)?.0 {
-            Answer::Accepted(accepted) => self.carry_through(at, accepted, heard).await,
+            Answer::Accepted(accepted) => Ok(accepted),
             _ => Err(ProtocolError::BehaviourFailed.into()),
         }
     }
 
     /// Runs a behaviour to its outcome on a task of its own: a caller that hangs up leaves no call open.
-    pub(super) async fn carry_through(
-        self: &Arc<Self>,
-        at: &Arc<HostedVacant>,
-        accepted: Accepted,
-        heard: Payload,
-    ) -> Result<Bytes, Refusal> {
-        let (vacants, at) = (Arc::clone(self), Arc::clone(at));
-        let task = tokio::spawn(async move {
-            match at.behaviour {
-                Behaviour::Echo => vacants.say(&at.id, &accepted, echo(&heard)).await,
-                Behaviour::Inbox => vacants.wait_for_owner(&accepted).await,
+    pub(super) async fn carry_through(self: &Arc<Self>, call: Open) -> Result<Bytes, Refusal> {
+        let vacants = Arc::clone(self);
+        outcome(tokio::spawn(async move { vacants.run(call).await })).await
+    }
+
+    /// Runs a behaviour to its outcome.
+    pub(super) async fn run(&self, call: Open) -> Result<Bytes, Refusal> {
+        match call.at.behaviour {
+            Behaviour::Echo => {
+                let mut says = echo(&call.heard);
+                if call.binding == Binding::A2a {
+                    says = self.dressed(says, &call.heard, Some(call.accepted.call));
+                }
+                self.say(&call.at.id, &call.accepted, says).await
             }
-        });
-        task.await
-            .unwrap_or_else(|_| Err(ProtocolError::BehaviourFailed.into()))
+            Behaviour::Inbox => self.wait_for_owner(&call.accepted).await,
+        }
     }
 
     /// Puts an answer on record; one that is refused ends the call as failed.
@@ -196,7 +221,7 @@ impl Vacants {
     }
 
     /// The answer to a call that is the last of its pair, if it has one.
-    fn answer_on_record(&self, accepted: &Accepted) -> Option<Bytes> {
+    pub(super) fn answer_on_record(&self, accepted: &Accepted) -> Option<Bytes> {
         let target = self.find(&accepted.name)?.id;
         let pair: Pair = self
             .office
@@ -227,6 +252,12 @@ impl Vacants {
         let lines = self.office.gate().store().lines(line, 1).ok()?;
         let line = chancery_journal::line::parse(lines.first()?).ok()?;
         (line.protocol == ProtocolName::Vacant).then_some(line.envelope)
+    }
+
+    /// What the call on a line says.
+    pub(super) fn heard_at(&self, line: Seq) -> Option<Payload> {
+        let message = Message::of_record(&self.recorded(line)?).ok()?;
+        Some(message.envelope.payload)
     }
 
     /// `POST /send/vacant`: a hosted vacant calls another one, or answers a call from its inbox. Who asks must be
@@ -261,14 +292,21 @@ impl Vacants {
         let from = self.find(&request.from).cloned().ok_or(unknown)?;
         match (request.to, request.answers) {
             (None, Some(call)) => {
+                // Whichever binding the call came by: an owner does not see it, and identifiers do no harm.
+                let heard = self.heard_at(call).unwrap_or_default();
                 let says = Payload::text(Role::Agent, request.text);
+                let says = self.dressed(says, &heard, Some(call));
                 self.answer(&from.id, call, says).await
             }
             (Some(to), None) => {
                 let to = VacantId::from_hex(&to)
                     .map_err(|_| ProtocolError::format_at("/to", "it is not 64 hex"))?;
                 let says = Payload::text(Role::User, request.text);
-                self.call_as(&from, to, says, idempotency).await
+                let vacants = Arc::clone(self);
+                outcome(tokio::spawn(async move {
+                    vacants.call_as(&from, to, says, idempotency).await
+                }))
+                .await
             }
             _ => Err(ProtocolError::format("a request has either to or answers").into()),
         }
@@ -307,7 +345,13 @@ impl Vacants {
             } => {
                 let target = self.find(&accepted.name).cloned();
                 let target = target.ok_or(ProtocolError::BehaviourFailed)?;
-                self.carry_through(&target, accepted, says).await
+                let call = Open {
+                    at: target,
+                    accepted,
+                    heard: says,
+                    binding: Binding::Native,
+                };
+                self.run(call).await
             }
             Answer::SentBefore(line) => self.answer_to_line(line, &from.id, &to),
             _ => Err(ProtocolError::BehaviourFailed.into()),
@@ -332,6 +376,12 @@ pub(super) fn answer_of(decided: Decided<AnyAnswer>) -> Result<(Answer, Option<B
     }
 }
 
-fn busy() -> Refusal {
+/// What came of a call on a task of its own; a panic of it is a failure.
+async fn outcome(task: JoinHandle<Result<Bytes, Refusal>>) -> Result<Bytes, Refusal> {
+    task.await
+        .unwrap_or_else(|_| Err(ProtocolError::BehaviourFailed.into()))
+}
+
+pub(super) fn busy() -> Refusal {
     ProtocolError::Overloaded("the node is busy; try again").into()
 }

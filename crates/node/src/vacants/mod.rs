@@ -4,6 +4,7 @@
 //! Once a call is accepted it is carried through to one outcome, whatever becomes of the caller's connection.
 
 mod behaviour;
+mod bindings;
 mod calls;
 mod cards;
 mod lookup;
@@ -22,6 +23,7 @@ use tokio::sync::oneshot;
 use crate::office::Office;
 
 pub use behaviour::Behaviour;
+pub use bindings::{Binding, OpenedCall, Withdrawal};
 pub use calls::NativeReply;
 pub use lookup::{CapabilityMatch, RegistryQuery, VacantFace};
 

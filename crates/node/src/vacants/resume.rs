@@ -5,10 +5,10 @@ use std::sync::Arc;
 use chancery_core::protocol::Failure;
 use chancery_store::StoreError;
 use chancery_vacant::answer::Accepted;
-use chancery_vacant::message::Message;
 use chancery_vacant::rules::{OpenCall, line_of_call, open_calls_prefix};
 
 use super::behaviour::Behaviour;
+use super::bindings::{Binding, Open};
 use super::{HostedVacant, OnRestart, Vacants};
 
 impl Vacants {
@@ -35,16 +35,19 @@ impl Vacants {
 
     async fn resume_one(self: &Arc<Self>, accepted: Accepted) {
         let vacant = self.find(&accepted.name).cloned();
-        let heard = self
-            .recorded(accepted.call)
-            .and_then(|message| Message::of_record(&message).ok())
-            .map(|message| message.envelope.payload);
+        let heard = self.heard_at(accepted.call);
         match (vacant, heard) {
             // Its owner answers when it comes to it.
             (Some(vacant), Some(_)) if runs_again(&vacant) && is_inbox(&vacant) => {}
             (Some(vacant), Some(heard)) if runs_again(&vacant) => {
                 // The outcome is on record either way; nobody waits for it.
-                let _ = self.carry_through(&vacant, accepted, heard).await;
+                let call = Open {
+                    at: vacant,
+                    accepted,
+                    heard,
+                    binding: Binding::Native,
+                };
+                let _ = self.carry_through(call).await;
             }
             _ => {
                 self.fail(accepted.call, &accepted.caller, Failure::Interrupted)

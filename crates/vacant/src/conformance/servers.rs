@@ -56,7 +56,7 @@ fn replay_step(
     );
     let text: Bytes = to_bytes(&step.take("jsonrpc")?, Dialect::Python).into();
     let body = read_json(&text, MAX_BYTES).map_err(|error| error.to_string())?;
-    let message = Message::of_body(&body, &text).map_err(|error| error.to_string())?;
+    let message = Message::of_body(&body).map_err(|error| error.to_string())?;
     let envelope = &message.envelope;
     expect("sender", envelope.from, from)?;
     expect("target", envelope.to, to)?;

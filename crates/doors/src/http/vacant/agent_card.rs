@@ -14,11 +14,14 @@ pub(super) fn agent_card(face: &VacantFace, required: bool) -> Value {
     let card = face.card.as_ref();
     let capability = card.map_or("", |card| card.capability_text.as_str());
     let interface = |version: &str| json!({"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version});
+    let resources = json!({
+        "url": format!("{url}/v1"), "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0",
+    });
     json!({
         "name": face.name,
         "description": capability,
         "version": VERSION,
-        "supportedInterfaces": [interface("1.0"), interface("0.3")],
+        "supportedInterfaces": [interface("1.0"), interface("0.3"), resources],
         "capabilities": {
             "streaming": true,
             "pushNotifications": false,

@@ -2,9 +2,11 @@
 //!
 //! Each of a vacant's paths is there twice: short for the default vacant, and below `/agents/NAME` for each.
 
+pub(crate) mod a2a;
 pub(crate) mod admin;
 mod agent_card;
 pub(crate) mod face;
+pub(crate) mod mcp;
 pub(crate) mod native;
 pub(crate) mod registry;
 pub(crate) mod send;

@@ -1,0 +1,267 @@
+//! `chancery vacant call`: discover, check the card, sign, post, verify the answer (VA-DSP-5, VA-DSP-6, VA-A2A-12).
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use chancery_core::canonical::{Dialect, to_bytes};
+use chancery_core::digest::hex;
+use chancery_core::ids::v4;
+use chancery_core::json::Value as Json;
+use chancery_core::keys::ed25519::SigningKey;
+use chancery_node::Clock;
+use chancery_vacant::card::CapabilityCard;
+use chancery_vacant::dispatch::{check_target, error_of_status};
+use chancery_vacant::envelope::{Draft, Envelope, Verified};
+use chancery_vacant::error::ProtocolError;
+use chancery_vacant::id::VacantId;
+use chancery_vacant::payload::{Payload, Profile, Role};
+use chancery_vacant::wire::{from_jsonrpc, from_message, read_json, to_jsonrpc};
+use reqwest::Url;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+
+use super::abroad::{self, Answer, NamedBy};
+use super::chains::{Chains, Standing};
+use super::told;
+use crate::client::block_on;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::secret_file;
+use crate::terminal::Terminal;
+
+/// Bytes of an answer.
+const MAX_BYTES: usize = 1 << 20;
+
+/// What `call` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CallArgs {
+    /// A node, an agent card, or a vacant's /card
+    url: String,
+    /// The caller's key file
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// What to say
+    #[arg(long, value_name = "TEXT")]
+    text: String,
+    /// Where the caller's chains are kept [default: the key file with .chains]
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Sign as release 0.6.0 does, with a place for a self-evaluation
+    #[arg(long)]
+    self_eval: bool,
+    /// Call an address of this machine or its network although the card named it
+    #[arg(long)]
+    allow_private: bool,
+}
+
+/// Calls, and tells the verified answer.
+pub(crate) fn run(args: &CallArgs, terminal: &mut Terminal) -> Outcome {
+    let key = secret_file::read_key(&args.key)?;
+    let state = args.state.clone().unwrap_or_else(|| {
+        let mut name = args.key.clone().into_os_string();
+        name.push(".chains");
+        name.into()
+    });
+    let chains = Chains::read(&state)?;
+    let (card, answer) = block_on(async {
+        let card = find(args).await?;
+        let endpoint = check_target(&card).map_err(told)?.to_owned();
+        let mut caller = Caller {
+            key,
+            target: card.vacant_id,
+            chains,
+            endpoint: abroad::parse(&endpoint)?,
+            named_by: named_by(args, &endpoint),
+            profile: if args.self_eval {
+                Profile::SelfEval
+            } else {
+                Profile::Base
+            },
+        };
+        caller.settle_pending().await?;
+        let answer = caller.call(&args.text).await?;
+        Ok::<_, Failure>((card, answer))
+    })?;
+    let says = answer.0.payload.joined();
+    if terminal.json {
+        terminal.json_line(&json!({
+            "vacant_id": card.vacant_id.hex(),
+            "text": says,
+            "sequence_no": answer.0.sequence_no,
+            "hash": answer.1.hash.hex(),
+            "profile": answer.1.profile.as_str(),
+        }))?;
+    } else {
+        writeln!(terminal.out, "{says}")?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What the user typed is the user's; another host is somebody else's word.
+fn named_by(args: &CallArgs, endpoint: &str) -> NamedBy {
+    let host = |text: &str| {
+        let url = Url::parse(text).ok()?;
+        Some((url.host_str()?.to_owned(), url.port_or_known_default()))
+    };
+    if args.allow_private || host(&args.url) == host(endpoint) {
+        NamedBy::User
+    } else {
+        NamedBy::Somebody
+    }
+}
+
+/// The signed card behind the address: from `/card`, or from the extension of an agent card (VA-A2A-12).
+async fn find(args: &CallArgs) -> Result<CapabilityCard, Failure> {
+    let mut url = abroad::parse(&args.url)?;
+    if matches!(url.path(), "" | "/") {
+        url.set_path("/card");
+    }
+    // The endpoint of a call is asked for its card.
+    let path = url.path().to_owned();
+    if let Some(base) = path.strip_suffix("/a2a/message/send") {
+        url.set_path(&format!("{base}/card"));
+    }
+    let http = abroad::client(&url, NamedBy::User).await?;
+    let answer = abroad::read(&url, http.get(url.clone()).send().await).await?;
+    if answer.status != 200 {
+        return Err(told(error_of_status(answer.status, None)));
+    }
+    let body: Value = serde_json::from_slice(&answer.body)
+        .map_err(|_| Failure::no(format!("{url} tells no card")))?;
+    let extensions = body["capabilities"]["extensions"].as_array();
+    let of_agent_card = extensions
+        .into_iter()
+        .flatten()
+        .find(|extension| extension["uri"] == "urn:vacant:v1:capability")
+        .map(|extension| &extension["params"]["capability_card_blob_hex"]);
+    let blob = of_agent_card.unwrap_or(&body["capability_card_blob_hex"]);
+    let blob = blob.as_str().and_then(|text| hex::decode(text).ok());
+    let blob = blob.ok_or_else(|| Failure::no(format!("{url} tells no signed card")))?;
+    CapabilityCard::deserialize(&blob).map_err(told)
+}
+
+struct Caller {
+    key: SigningKey,
+    target: VacantId,
+    chains: Chains,
+    endpoint: Url,
+    named_by: NamedBy,
+    profile: Profile,
+}
+
+impl Caller {
+    /// A call that was on its way when the program ended is sent again: its target knows whether it took it.
+    async fn settle_pending(&mut self) -> Result<(), Failure> {
+        let Some(body) = self.chains.pending(&self.target) else {
+            return Ok(());
+        };
+        let value = read_json(&body, MAX_BYTES).map_err(told)?;
+        let envelope = from_jsonrpc(&value).map_err(told)?;
+        let verified = envelope.verify().map_err(told)?;
+        match self.exchange(&body, &envelope, verified).await {
+            Ok(_) => Ok(()),
+            // Whether it was taken is known, and kept; that it was refused is no reason not to go on.
+            Err(_) if self.chains.pending(&self.target).is_none() => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn call(&mut self, text: &str) -> Result<(Envelope, Verified), Failure> {
+        let standing = self.chains.standing(&self.target)?;
+        let draft = Draft {
+            from: VacantId::of(&self.key),
+            to: self.target,
+            payload: Payload::text(Role::User, text),
+            sequence_no: standing.request.next_sequence_no().map_err(told)?,
+            prev: standing.request.chain_tip,
+            timestamp: Clock::System.now(),
+            idempotency_key: v4(*secret_file::random::<16>()?).to_string(),
+            profile: self.profile,
+        };
+        let profile = draft.profile_of_payload();
+        let envelope = draft.sign(&self.key).map_err(told)?;
+        let verified = Verified {
+            profile,
+            hash: envelope.hash(profile),
+        };
+        let body = to_bytes(&to_jsonrpc(&envelope, profile).into(), Dialect::Python);
+        self.chains.set_pending(&self.target, Some(&body))?;
+        self.exchange(&body, &envelope, verified).await
+    }
+
+    /// Sends a call and takes its answer in. The chain goes on when the target has taken it, and not otherwise
+    /// (VA-DSP-10).
+    async fn exchange(
+        &mut self,
+        body: &[u8],
+        sent: &Envelope,
+        verified: Verified,
+    ) -> Result<(Envelope, Verified), Failure> {
+        let answer = self.post(body).await?;
+        let value = read_json(&answer.body, MAX_BYTES);
+        let value = value.unwrap_or(Json::Null);
+        let mut standing = self.chains.standing(&self.target)?;
+        let error = value.get("error");
+        let tip = error.and_then(|error| {
+            let info = error.get("data")?.as_array()?.first()?;
+            info.get("metadata")?.get("chain_tip")?.as_str()
+        });
+        let is_taken = match answer.status {
+            200 | 500 | 504 => true,
+            409 => tip == Some(verified.hash.hex().as_str()),
+            _ => false,
+        };
+        let message = match answer.status {
+            200 => value.get("result").and_then(|result| result.get("message")),
+            409 if is_taken => error.and_then(|error| error.get("response")),
+            _ => None,
+        };
+        let told_answer = message.map(|message| self.check(message, sent, &mut standing));
+        let told_answer = told_answer.transpose().map_err(told)?;
+        if is_taken && standing.request.last_sequence_no < sent.sequence_no {
+            let advanced = standing.request.check_and_advance(sent, verified.hash);
+            advanced.map_err(told)?;
+        }
+        self.chains.keep(&self.target, &standing)?;
+        self.chains.set_pending(&self.target, None)?;
+        told_answer.ok_or_else(|| told(refusal(&answer, error)))
+    }
+
+    /// VA-DSP-6, in its order.
+    fn check(
+        &self,
+        message: &Json<'_>,
+        sent: &Envelope,
+        standing: &mut Standing,
+    ) -> Result<(Envelope, Verified), ProtocolError> {
+        let answer = from_message(message)?;
+        let verified = answer.verify_under(&self.target)?;
+        if answer.from != self.target || answer.to != sent.from {
+            return Err(ProtocolError::format("the answer is of another pair"));
+        }
+        standing
+            .response
+            .check_and_advance(&answer, verified.hash)?;
+        Ok((answer, verified))
+    }
+
+    async fn post(&self, body: &[u8]) -> Result<Answer, Failure> {
+        let url = &self.endpoint;
+        let http = abroad::client(url, self.named_by).await?;
+        let request = http
+            .post(url.clone())
+            .header(CONTENT_TYPE, "application/json");
+        abroad::read(url, request.body(body.to_vec()).send().await).await
+    }
+}
+
+fn refusal(answer: &Answer, error: Option<&Json<'_>>) -> ProtocolError {
+    let reason = error.and_then(|error| {
+        let info = error.get("data")?.as_array()?.first()?;
+        info.get("reason")?.as_str().map(str::to_owned)
+    });
+    match answer.status {
+        500 => ProtocolError::BehaviourFailed,
+        504 => ProtocolError::BehaviourTimeout,
+        status => error_of_status(status, reason.as_deref()),
+    }
+}

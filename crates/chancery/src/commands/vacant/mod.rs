@@ -1,0 +1,110 @@
+//! `chancery vacant`: a vacant without a node. Makes its key and card, calls others, and checks what they said.
+
+mod abroad;
+mod call;
+mod chains;
+mod search;
+mod verify;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use chancery_core::digest::hex;
+use chancery_vacant::card::CapabilityCard;
+use chancery_vacant::error::ProtocolError;
+use chancery_vacant::id::VacantId;
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::secret_file;
+use crate::terminal::Terminal;
+
+/// The commands of `vacant`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VacantCommand {
+    /// Make a vacant: its secret key into a new file, its id on standard output
+    #[command(after_help = "Example:\n  chancery vacant init ada.key")]
+    Init(InitArgs),
+    /// Sign a capability card
+    #[command(
+        after_help = "Example:\n  chancery vacant card --key ada.key --capability 'proves theorems' --endpoint https://ada.example/a2a/message/send"
+    )]
+    Card(CardArgs),
+    /// Call a vacant, and verify its answer
+    #[command(
+        after_help = "Example:\n  chancery vacant call http://127.0.0.1:8700 --key ada.key --text 'hello'"
+    )]
+    Call(call::CallArgs),
+    /// Check a signed message, body or card: its profile, its hash, and whether it holds
+    #[command(after_help = "Example:\n  chancery vacant verify answer.json")]
+    Verify(verify::VerifyArgs),
+    /// Look for a capability in a registry; cards that do not verify are left out
+    #[command(after_help = "Example:\n  chancery vacant search http://127.0.0.1:8700 echo")]
+    Search(search::SearchArgs),
+}
+
+/// What `init` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InitArgs {
+    /// The file of the secret: 64 hex characters, mode 0600
+    file: PathBuf,
+}
+
+/// What `card` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CardArgs {
+    /// The vacant's key file
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// What it can do, in words
+    #[arg(long, value_name = "TEXT")]
+    capability: String,
+    /// Where it is called
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+}
+
+/// Runs a command of `vacant`.
+pub(crate) fn run(command: VacantCommand, terminal: &mut Terminal) -> Outcome {
+    match command {
+        VacantCommand::Init(args) => init(&args, terminal),
+        VacantCommand::Card(args) => card(&args, terminal),
+        VacantCommand::Call(args) => call::run(&args, terminal),
+        VacantCommand::Verify(args) => verify::run(&args, terminal),
+        VacantCommand::Search(args) => search::run(&args, terminal),
+    }
+}
+
+fn init(args: &InitArgs, terminal: &mut Terminal) -> Outcome {
+    let key = secret_file::new_key(&args.file)?;
+    let id = VacantId::of(&key);
+    if terminal.json {
+        terminal.json_line(&json!({"vacant_id": id.hex(), "did_key": id.did_key()}))?;
+    } else {
+        writeln!(terminal.out, "{}", id.hex())?;
+    }
+    Ok(Exit::Done)
+}
+
+fn card(args: &CardArgs, terminal: &mut Terminal) -> Outcome {
+    let key = secret_file::read_key(&args.key)?;
+    let id = VacantId::of(&key);
+    let card = CapabilityCard::new(id, args.capability.as_str(), args.endpoint.clone());
+    let card = card.signed(&key);
+    card.check_publishable().map_err(told)?;
+    let blob = card.serialize();
+    if terminal.json {
+        terminal.json_line(&json!({
+            "vacant_id": id.hex(), "capability_card_blob_hex": hex::encode(&blob),
+        }))?;
+    } else {
+        writeln!(terminal.out, "{}", String::from_utf8_lossy(&blob))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A protocol error as the program tells it: exit 1, with its code (VA-CLI-2).
+fn told(error: ProtocolError) -> Failure {
+    Failure::no(format!("{}: {error}", error.code()))
+}

@@ -1,0 +1,89 @@
+//! `chancery vacant search`: asks a registry, and trusts none of its cards unseen (VA-REG-5, VA-REG-7).
+
+use chancery_core::digest::hex;
+use chancery_vacant::card::CapabilityCard;
+use serde_json::{Value, json};
+
+use super::abroad::{self, NamedBy};
+use crate::client::block_on;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal::Terminal;
+
+/// What `search` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SearchArgs {
+    /// The registry
+    url: String,
+    /// A text that the declared capabilities contain
+    query: String,
+    /// How many, at most
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=100))]
+    limit: u16,
+}
+
+/// Tells the matches whose cards verify.
+pub(crate) fn run(args: &SearchArgs, terminal: &mut Terminal) -> Outcome {
+    let blobs = block_on(ask(args))?;
+    let cards: Vec<CapabilityCard> = blobs
+        .iter()
+        .filter_map(|blob| hex::decode(blob).ok())
+        .filter_map(|blob| CapabilityCard::deserialize(&blob).ok())
+        .filter(CapabilityCard::verify)
+        .collect();
+    if terminal.json {
+        for card in &cards {
+            terminal.json_line(&json!({
+                "vacant_id": card.vacant_id.hex(), "capability": card.capability_text,
+                "endpoint": card.endpoint,
+            }))?;
+        }
+    } else {
+        let rows = cards.iter().map(|card| {
+            let endpoint = card.endpoint.clone().unwrap_or_default();
+            [card.vacant_id.hex(), card.capability_text.clone(), endpoint]
+        });
+        terminal.table(["vacant", "capability", "endpoint"], rows)?;
+    }
+    Ok(if cards.is_empty() {
+        Exit::No
+    } else {
+        Exit::Done
+    })
+}
+
+async fn ask(args: &SearchArgs) -> Result<Vec<String>, Failure> {
+    let mut url = abroad::parse(&args.url)?;
+    let http = abroad::client(&url, NamedBy::User).await?;
+    let limit = args.limit.to_string();
+    url.set_path("/v1/query_capability");
+    url.query_pairs_mut()
+        .append_pair("capability", &args.query)
+        .append_pair("limit", &limit);
+    let answer = abroad::read(&url, http.post(url.clone()).send().await).await?;
+    let (answer, name) = if answer.status == 404 {
+        // Another registry has the other form alone.
+        url.set_path("/v1/search_capability");
+        url.query_pairs_mut()
+            .clear()
+            .append_pair("q", &args.query)
+            .append_pair("limit", &limit)
+            .append_pair("include_local", "false");
+        let answer = abroad::read(&url, http.get(url.clone()).send().await).await?;
+        (answer, "capability_card")
+    } else {
+        (answer, "capability_card_blob_hex")
+    };
+    if answer.status != 200 {
+        return Err(Failure::no(format!(
+            "the registry answered {}",
+            answer.status
+        )));
+    }
+    let body: Value = serde_json::from_slice(&answer.body)
+        .map_err(|_| Failure::no("the registry did not answer with JSON"))?;
+    let matches = body.get("matches").unwrap_or(&body).as_array();
+    let blobs = matches.into_iter().flatten();
+    Ok(blobs
+        .filter_map(|found| found[name].as_str().map(str::to_owned))
+        .collect())
+}

@@ -1,0 +1,164 @@
+//! `chancery vacant` and `chancery mcp` against the real binary: a caller that has nothing but a key file.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::served::Served;
+use crate::support::Place;
+
+/// A place whose node hosts bob, who says what he hears.
+fn place() -> Place {
+    let place = Place::new()
+        .with("CHANCERY_LISTEN", "127.0.0.1:0")
+        .with("CHANCERY_DATA", "data")
+        .with("CHANCERY_DEV", "true");
+    place.run(&["vacant", "init", "bob.key"]).exits(0);
+    let agent = "[[vacant.agent]]\nname = \"bob\"\nseed = \"bob.key\"\nstate = \"ACTIVE\"\n\
+                 capability = \"echoes what it hears\"\nbehaviour = \"echo\"\n";
+    place.write("chancery.toml", agent);
+    place
+}
+
+fn url(node: &Served) -> String {
+    format!("http://{}", node.address)
+}
+
+// VA-CLI-2, VA-DSP-5, VA-DSP-6, VA-DSP-10, VA-DSP-11, VA-REG-7, VA-A2A-12, VA-ID-10
+#[test]
+fn a_caller_with_a_key_file_calls_verifies_and_finds() {
+    let place = place();
+    let made = place.run(&["vacant", "init", "ada.key", "--json"]).exits(0);
+    let ada = made.json()["vacant_id"].clone();
+    assert_eq!(ada.as_str().unwrap().len(), 64);
+    place.run(&["vacant", "init", "ada.key"]).exits(2);
+    let node = place.serve();
+    let url = url(&node);
+    let call = |target: &str, text: &str| {
+        place.run(&["vacant", "call", target, "--key", "ada.key", "--text", text])
+    };
+    assert_eq!(call(&url, "one").exits(0).text(), "echo: one\n");
+    let agent_card = format!("{url}/.well-known/agent-card.json");
+    assert_eq!(call(&agent_card, "two").exits(0).text(), "echo: two\n");
+    let chains: Value = serde_json::from_str(&place.read("ada.key.chains")).unwrap();
+    let (bob, both) = chains.as_object().unwrap().iter().next().unwrap();
+    assert_eq!(both["request"]["last_seq"], 2);
+    assert_eq!(both["response"]["last_seq"], 2);
+    // A caller that has forgotten its chain is told so, and nothing is accepted twice.
+    let kept = place.read("ada.key.chains");
+    place.write("ada.key.chains", "{}");
+    let refused = call(&url, "again").exits(1);
+    assert!(refused.err.contains("REPLAY_DETECTED"), "{}", refused.err);
+    place.write("ada.key.chains", kept);
+    assert_eq!(call(&url, "three").exits(0).text(), "echo: three\n");
+    let found = place
+        .run(&["vacant", "search", &url, "echoes", "--json"])
+        .exits(0);
+    assert_eq!(found.json()["vacant_id"], json!(bob));
+    place.run(&["vacant", "search", &url, "flies"]).exits(1);
+    node.stop_well();
+    place.run(&["log", "verify", "data"]).exits(0);
+    place.run(&["log", "replay", "data"]).exits(0);
+}
+
+// VA-CLI-2, VA-CARD-3
+#[test]
+fn what_was_signed_is_told_from_what_was_changed() {
+    let place = place();
+    place.run(&["vacant", "init", "ada.key"]).exits(0);
+    let arguments = [
+        "vacant",
+        "card",
+        "--key",
+        "ada.key",
+        "--capability",
+        "proves theorems",
+    ];
+    let card = place.run(&arguments).exits(0).text();
+    place.write("card.json", &card);
+    let told = place
+        .run(&["vacant", "verify", "card.json", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&told["kind"], &told["capability"]),
+        (&json!("card"), &json!("proves theorems"))
+    );
+    place.write("card.json", card.replace("proves", "doubts"));
+    let refused = place.run(&["vacant", "verify", "card.json"]).exits(1);
+    assert!(refused.err.contains("ENVELOPE_SIGNATURE"));
+    let vectors = crate::support::workspace().join("vectors/vacant/envelopes_base.json");
+    let vectors: Value = serde_json::from_slice(&std::fs::read(vectors).unwrap()).unwrap();
+    let case = &vectors["cases"][0];
+    place.write("body.json", case["jsonrpc"].to_string());
+    let told = place
+        .run(&["vacant", "verify", "body.json", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(told["profile"], "base");
+    assert_eq!(told["hash"], case["hash_hex"]);
+    place.write("nothing.json", "{}");
+    let refused = place.run(&["vacant", "verify", "nothing.json"]).exits(1);
+    assert!(refused.err.contains("ENVELOPE_FORMAT"));
+}
+
+/// Opens a session over stdio, lists the tools and asks who it is; gives the three answers. Closing the input ends it.
+fn session(place: &Place, arguments: &[&str]) -> [Value; 3] {
+    let mut command = place.command(arguments);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut ask = |method: &str, params: Value| -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        writeln!(input, "{body}").unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{method}: {error}: {line}"))
+    };
+    let opened = ask(
+        "initialize",
+        json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }),
+    );
+    let listed = ask("tools/list", json!({}));
+    let described = ask(
+        "tools/call",
+        json!({"name": "vacant_describe", "arguments": {}}),
+    );
+    drop(input);
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "", "nothing but answers is written");
+    assert!(child.wait().unwrap().success());
+    [opened, listed, described]
+}
+
+fn check([opened, listed, described]: &[Value; 3]) {
+    assert_eq!(opened["result"]["protocolVersion"], "2025-11-25");
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let names: Vec<_> = tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["vacant_call", "vacant_describe"]);
+    let described = &described["result"]["structuredContent"];
+    assert_eq!(described["capability_text"], "echoes what it hears");
+}
+
+// CH-NET-5, VA-MCP-2
+#[test]
+fn mcp_over_stdio_goes_through_the_running_node_or_opens_the_store_itself() {
+    let place = place();
+    // Nobody serves: the command opens the store, and ends with its input.
+    check(&session(&place, &["mcp"]));
+    let node = place.serve();
+    let url = url(&node);
+    check(&session(&place, &["mcp", "--url", &url, "--agent", "bob"]));
+    let [_, _, unknown] = session(&place, &["mcp", "--url", &url, "--agent", "eve"]);
+    assert_eq!(unknown["result"]["isError"], true);
+    node.stop_well();
+}

@@ -1,0 +1,54 @@
+//! MCP: tools over Streamable HTTP and over stdio, in the revisions 2025-03-26 to 2026-07-28.
+//!
+//! Guarantees: whatever offers tools says what they are and does them; framing, versions and headers are the official
+//! SDK's (rmcp), which no other module here touches. Answers are plain JSON, and nothing is kept between requests.
+//!
+//! Refuses: sessions, prompts, resources, sampling, logging and subscriptions (VA-MCP-12).
+
+mod over_http;
+mod server;
+
+use std::future::Future;
+
+use serde_json::{Map, Value};
+
+pub(crate) use over_http::answer;
+pub use server::{McpError, serve_stdio};
+
+/// A tool, as `tools/list` tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolFace {
+    /// Its name.
+    pub name: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// What it does.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub input: Value,
+    /// The JSON Schema of what it tells.
+    pub output: Option<Value>,
+}
+
+/// What a tool tells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The result, or what went wrong.
+    pub structured: Value,
+    /// Whether it went wrong.
+    pub is_error: bool,
+}
+
+/// Whatever offers tools.
+pub trait Toolbox: Clone + Send + Sync + 'static {
+    /// What a client should know before it uses them.
+    fn instructions(&self) -> String;
+    /// The tools, in their order.
+    fn tools(&self) -> Vec<ToolFace>;
+    /// Uses one; none where there is no such tool.
+    fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> impl Future<Output = Option<Told>> + Send;
+}
