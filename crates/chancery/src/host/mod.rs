@@ -59,12 +59,7 @@ impl Host {
     /// Opens the store, recovers it, starts the node and its door. Needs a tokio runtime.
     pub(crate) async fn start(config: &Config) -> Result<Self, Failure> {
         config.check_files()?;
-        let mut world = config
-            .value_context
-            .world
-            .as_deref()
-            .map(|path| WorldFile::read(path, config.dev))
-            .transpose()?;
+        let mut world = world_file(config)?;
         let seed = WorldSeed::of(config)?;
         let opened = Opened::open(config, &seed.suite())?;
         seed.keep(config)?;
@@ -161,6 +156,12 @@ impl Host {
             .await
             .map_err(|error| Failure::damaged(error.to_string()))
     }
+}
+
+fn world_file(config: &Config) -> Result<Option<WorldFile>, Failure> {
+    let path = config.value_context.world.as_deref();
+    path.map(|path| WorldFile::read(path, config.dev))
+        .transpose()
 }
 
 fn start_node(
