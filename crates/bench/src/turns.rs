@@ -125,7 +125,7 @@ async fn prepare(office: &Office, seed: &Seed, agent: &Agent) -> Result<()> {
         .await?;
     let goal = json!({"offer_mandate_id": "g", "merchant_id": "m", "goal": "sell", "skus": ["sku0"],
         "pricing": {"list_price": 12_900, "floor_price": 9_000, "floor_currency": "USD"},
-        "permitted_claims": ["quiet"]});
+        "permitted_claims": ["quiet"], "fulfillment": {"methods": ["courier"]}, "valid_until": null});
     let mandate = json!({"mandate_id": "w", "consumer_id": "c0",
         "ap2_intent_mandate": {"goal": "keyboard", "requires_refundability": false,
             "intent_expiry": "2100-01-01T00:00:00Z"},

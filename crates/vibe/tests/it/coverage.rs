@@ -14,7 +14,7 @@ use crate::replay::{lines, play_as, tell, transcripts};
 use crate::suite::VibeSuite;
 
 /// Codes that no transcript can provoke, because they are not of one request to a node in order; and what shows them.
-const ELSEWHERE: [(Code, &str); 7] = [
+const ELSEWHERE: [(Code, &str); 9] = [
     (Code::NotFound, "a path: doors, vibe_http.rs"),
     (Code::MethodNotAllowed, "a method: doors, vibe_http.rs"),
     (Code::IdempotencyInFlight, "two at once: doors.rs"),
@@ -25,6 +25,14 @@ const ELSEWHERE: [(Code, &str); 7] = [
     ),
     (Code::NotConfigured, "no world: doors.rs"),
     (Code::Overloaded, "a node that is full: doors, bounds.rs"),
+    (
+        Code::AlreadyAnswered,
+        "an agent in the node: agents, hosted.rs",
+    ),
+    (
+        Code::Suspended,
+        "an agent or token of a suspended participant: agents, hosted.rs",
+    ),
 ];
 
 #[test]
