@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::support::{Running, Setup};
 
 #[path = "../../examples/a2a_fixture.rs"]
-#[allow(dead_code, missing_docs, reason = "the example has a main of its own")]
+#[allow(dead_code, reason = "the example has a main of its own")]
 mod a2a_fixture;
 
 /// Where `cargo xtask setup` puts them.
