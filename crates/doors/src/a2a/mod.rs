@@ -8,6 +8,10 @@
 //!
 //! The A2A project's own server crate speaks 1.0 alone and decides its error codes itself. Both bindings here are
 //! ours, so that a signed call is judged alike on each of them.
+#![allow(
+    clippy::result_large_err,
+    reason = "an error here is an early answer, made once and moved once"
+)]
 
 mod binding;
 mod events;
