@@ -26,6 +26,11 @@ const NEEDS: &[Need] = &[
         program: "nats-server",
         package: "nats-server",
     },
+    // brings the official clients of A2A and MCP, and the Node.js that they run on
+    Need {
+        program: "npm",
+        package: "npm",
+    },
     // a client of the broker that is none of ours
     Need {
         program: "python3",

@@ -47,6 +47,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
     }
     let expected = [
         "pipeline",
+        "turns of vibe",
         "pipeline of agh",
         "store append",
         "store sustained",
@@ -55,6 +56,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "http",
         "http idle",
         "http of vibe",
+        "http, one scripted agent of vibe",
         "ws",
         "nats of agh",
         "emergency acknowledged",
