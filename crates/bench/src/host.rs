@@ -8,7 +8,7 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::{Draft, DraftEnvelope};
 use chancery_core::protocol::{Authentic, Caller, Door, Input, Proof, Protocol, Suite};
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::{Lookup, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, Row, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::Windows;
 use chancery_journal::{Chain, Head, Lines, Outcome, decide_input};
@@ -127,7 +127,7 @@ impl Host {
         for (key, change) in &unit.rows {
             match change {
                 Some(_) if key.is_in("inbox-page") => None,
-                Some(bytes) => self.rows.0.insert(key.clone(), bytes.clone()),
+                Some(row) => self.rows.0.insert(key.clone(), row.clone()),
                 None => self.rows.0.remove(key),
             };
         }
@@ -144,7 +144,7 @@ impl Host {
 
 /// Rows in a hash table, as a node holds the ones it reads.
 #[derive(Clone, Default)]
-struct HashRows(HashMap<RowKey, Bytes>);
+struct HashRows(HashMap<RowKey, Row>);
 
 impl Rows for HashRows {
     fn get(&self, key: &RowKey) -> Lookup {
@@ -152,12 +152,12 @@ impl Rows for HashRows {
         found.map_or(Lookup::Absent, Lookup::Found)
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         let below = self.0.iter().filter(|(key, _)| key.starts_with(prefix));
         let mut rows: Vec<_> = below
             .map(|(key, bytes)| (key.clone(), bytes.clone()))
             .collect();
-        rows.sort_unstable();
+        rows.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Ok(rows)
     }
 }

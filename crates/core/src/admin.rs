@@ -15,7 +15,7 @@ use crate::keys::{KeyRecord, KeyState, Keyring, KeyringError};
 use crate::line::{Draft, DraftEnvelope, Line, MetaValue, Origin, ProtocolName, Seq};
 use crate::protocol::Failure;
 use crate::refusal::Refusal;
-use crate::rows::{RowKey, Rows, RowsDamaged};
+use crate::rows::{Row, RowKey, Rows, RowsDamaged};
 
 /// The space of the protocols' settings.
 pub const CONFIG: &str = "config";
@@ -241,7 +241,7 @@ pub fn drop_key(keyring: &mut Keyring, key: &RowKey) {
     }
 }
 
-fn keyring_of(rows: Vec<(RowKey, Bytes)>) -> Result<Keyring, RowsDamaged> {
+fn keyring_of(rows: Vec<(RowKey, Row)>) -> Result<Keyring, RowsDamaged> {
     let mut keyring = Keyring::default();
     for (key, bytes) in rows {
         let record: KeyRecord = serde_json::from_slice(&bytes)

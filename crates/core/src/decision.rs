@@ -3,6 +3,7 @@
 //! A rule reads rows and windows, takes identifiers, asks guards, and collects what it wants: lines, row
 //! changes, deliveries, timers. Either all of it happens, as one unit on the log, or nothing does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use crate::ids::{DerivedIds, Uuid};
 use crate::inbox::{self, InboxName};
 use crate::line::{Draft, MetaValue, ProtocolName, Seq};
 use crate::refusal::Refusal;
-use crate::rows::{Lookup, RowChange, RowKey, Rows, RowsDamaged, View};
+use crate::rows::{Lookup, Row, RowChange, RowKey, Rows, RowsDamaged, View};
 use crate::time::Time;
 use crate::timer::{TimerName, timer_key};
 use crate::window::{Remember, WindowId, WindowName, Windows};
@@ -283,43 +284,70 @@ impl<'a> Cx<'a> {
         self.seq + self.drafts.len() as u64
     }
 
-    /// A row's bytes.
-    pub fn bytes(&self, key: &RowKey) -> Result<Option<Bytes>, Stop> {
+    /// A row.
+    pub fn bytes(&self, key: &RowKey) -> Result<Option<Row>, Stop> {
         match self.view.get(key) {
-            Lookup::Found(bytes) => Ok(Some(bytes)),
+            Lookup::Found(row) => Ok(Some(row)),
             Lookup::Absent => Ok(None),
             Lookup::NotLoaded => Err(Stop::Missing(vec![key.clone()])),
         }
     }
 
-    /// A row as a value.
-    pub fn row<T: DeserializeOwned>(&self, key: &RowKey) -> Result<Option<T>, Stop> {
-        let Some(bytes) = self.bytes(key)? else {
+    /// A row's value, shared with everybody else who reads the row.
+    pub fn shared<T>(&self, key: &RowKey) -> Result<Option<Arc<T>>, Stop>
+    where
+        T: DeserializeOwned + Send + Sync + 'static,
+    {
+        let Some(row) = self.bytes(key)? else {
             return Ok(None);
         };
-        let value = serde_json::from_slice(&bytes)
+        let value = row
+            .value()
             .map_err(|error| RowsDamaged(format!("{key:?}: {error}")))?;
         Ok(Some(value))
     }
 
+    /// A row's value, to change it.
+    pub fn row<T>(&self, key: &RowKey) -> Result<Option<T>, Stop>
+    where
+        T: DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        let value = self.shared::<T>(key)?;
+        Ok(value.map(|value| T::clone(&value)))
+    }
+
     /// All rows below a prefix: for what is small and rare.
-    pub fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, Stop> {
+    pub fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, Stop> {
         Ok(self.view.scan(prefix)?)
     }
 
     /// Writes a row.
     pub fn put<T: Serialize>(&mut self, key: RowKey, value: &T) {
+        let bytes = self.written(value);
+        self.view.put(key, bytes.into());
+    }
+
+    /// Writes a row that is likely to be read again soon: its value is kept with it. Gives its bytes.
+    pub fn put_value<T>(&mut self, key: RowKey, value: T) -> Bytes
+    where
+        T: Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static,
+    {
+        let bytes = self.written(&value);
+        self.view.put(key, Row::written(bytes.clone(), value));
+        bytes
+    }
+
+    fn written<T: Serialize>(&mut self, value: &T) -> Bytes {
         self.scratch.clear();
         serde_json::to_writer(&mut self.scratch, value)
             .expect("a row is plain data and always has a JSON form");
         // A copy of the exact length: rows are kept, and room to spare would be kept with them.
-        let bytes = Bytes::copy_from_slice(&self.scratch);
-        self.view.put(key, bytes);
+        Bytes::copy_from_slice(&self.scratch)
     }
 
     /// Writes a row's bytes.
     pub fn put_bytes(&mut self, key: RowKey, bytes: Bytes) {
-        self.view.put(key, bytes);
+        self.view.put(key, bytes.into());
     }
 
     /// Removes a row.

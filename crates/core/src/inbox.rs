@@ -3,7 +3,6 @@
 //! Appending changes one row, the open page; a full page is set aside under its last number, so that the pages
 //! after any number are one short scan.
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Stop;
@@ -75,8 +74,8 @@ impl Page {
 pub(crate) fn append(view: &mut View<'_>, name: &InboxName, seq: Seq) -> Result<(), Stop> {
     let key = open_page_key(name);
     let open = match view.get(&key) {
-        Lookup::Found(bytes) => bytes,
-        Lookup::Absent => Bytes::from_static(&[0; 8]),
+        Lookup::Found(row) => row,
+        Lookup::Absent => vec![0; 8].into(),
         Lookup::NotLoaded => return Err(Stop::Missing(vec![key])),
     };
     let entries = (open.len() / 8).saturating_sub(1);

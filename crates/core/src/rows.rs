@@ -5,14 +5,14 @@
 //! fetch it and decide again.
 
 mod map;
+mod row;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 pub use map::MapRows;
+pub use row::Row;
 
 /// The key of a row: a space (what kind of row) and parts, encoded so that bytes sort as the parts do. Copies share
 /// one allocation: a key is in several maps at once.
@@ -157,16 +157,16 @@ impl fmt::Debug for RowKey {
 /// What is known about a row without touching a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// The row and its bytes.
-    Found(Bytes),
+    /// The row.
+    Found(Row),
     /// There is no such row.
     Absent,
     /// Not in memory: fetch it, then ask again.
     NotLoaded,
 }
 
-/// A change of one row: its new bytes, or `None` when it is removed.
-pub type RowChange = (RowKey, Option<Bytes>);
+/// A change of one row: what it holds now, or `None` when it is removed.
+pub type RowChange = (RowKey, Option<Row>);
 
 /// Rows below a decision: what was decided before it.
 pub trait Rows {
@@ -174,7 +174,7 @@ pub trait Rows {
     fn get(&self, key: &RowKey) -> Lookup;
 
     /// All rows whose key starts with `prefix`, in order. Rules use it for what is small and rare.
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged>;
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged>;
 }
 
 /// The rows could not be read: a fault of this node's storage, never of a sender.
@@ -185,7 +185,7 @@ pub struct RowsDamaged(pub String);
 /// The rows as one decision sees them: those below, and its own writes on top.
 pub struct View<'a> {
     below: &'a dyn Rows,
-    changes: BTreeMap<RowKey, Option<Bytes>>,
+    changes: BTreeMap<RowKey, Option<Row>>,
 }
 
 impl<'a> View<'a> {
@@ -200,22 +200,22 @@ impl<'a> View<'a> {
     /// One row.
     pub fn get(&self, key: &RowKey) -> Lookup {
         match self.changes.get(key) {
-            Some(Some(bytes)) => Lookup::Found(bytes.clone()),
+            Some(Some(row)) => Lookup::Found(row.clone()),
             Some(None) => Lookup::Absent,
             None => self.below.get(key),
         }
     }
 
     /// All rows below a prefix, own writes included, in order.
-    pub fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
-        let mut rows: BTreeMap<RowKey, Bytes> = self.below.scan(prefix)?.into_iter().collect();
+    pub fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
+        let mut rows: BTreeMap<RowKey, Row> = self.below.scan(prefix)?.into_iter().collect();
         for (key, change) in self
             .changes
             .range(prefix.clone()..)
             .take_while(|(key, _)| key.starts_with(prefix))
         {
             match change {
-                Some(bytes) => rows.insert(key.clone(), bytes.clone()),
+                Some(row) => rows.insert(key.clone(), row.clone()),
                 None => rows.remove(key),
             };
         }
@@ -223,8 +223,8 @@ impl<'a> View<'a> {
     }
 
     /// Writes a row.
-    pub fn put(&mut self, key: RowKey, bytes: Bytes) {
-        self.changes.insert(key, Some(bytes));
+    pub fn put(&mut self, key: RowKey, row: Row) {
+        self.changes.insert(key, Some(row));
     }
 
     /// Removes a row.
@@ -273,15 +273,12 @@ mod tests {
     fn a_view_reads_its_own_writes_and_leaves_the_rows_below_alone() {
         let key = |name: &str| RowKey::text("t", &[name]);
         let mut below = MapRows::default();
-        below.apply([
-            (key("a"), Some(Bytes::from_static(b"1"))),
-            (key("b"), Some(Bytes::from_static(b"2"))),
-        ]);
+        below.apply([(key("a"), Some("1".into())), (key("b"), Some("2".into()))]);
         let mut view = View::new(&below);
         view.remove(key("a"));
-        view.put(key("c"), Bytes::from_static(b"3"));
+        view.put(key("c"), "3".into());
         assert_eq!(view.get(&key("a")), Lookup::Absent);
-        assert_eq!(view.get(&key("c")), Lookup::Found(Bytes::from_static(b"3")));
+        assert_eq!(view.get(&key("c")), Lookup::Found("3".into()));
         let names: Vec<_> = view
             .scan(&RowKey::text("t", &[]))
             .unwrap()
@@ -289,9 +286,6 @@ mod tests {
             .map(|(key, _)| key)
             .collect();
         assert_eq!(names, [key("b"), key("c")]);
-        assert_eq!(
-            below.get(&key("a")),
-            Lookup::Found(Bytes::from_static(b"1"))
-        );
+        assert_eq!(below.get(&key("a")), Lookup::Found("1".into()));
     }
 }

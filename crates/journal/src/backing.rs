@@ -1,8 +1,7 @@
 //! What a fold keeps its state in.
 
-use bytes::Bytes;
 use chancery_core::decision::WindowsBelow;
-use chancery_core::rows::{Lookup, MapRows, RowChange, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, MapRows, Row, RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowId, WindowName, Windows};
 
@@ -35,7 +34,7 @@ impl Rows for InMemory {
         self.rows.get(key)
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         self.rows.scan(prefix)
     }
 }

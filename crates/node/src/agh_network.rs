@@ -122,7 +122,7 @@ impl Office {
     pub fn agh_peers(&self) -> Result<Vec<PeerRecord>, StoreError> {
         let prefix = agents_prefix(ProtocolName::Agh);
         let rows = self.gate().store().scan(&prefix, None, usize::MAX)?;
-        let read = |(key, bytes): (_, Bytes)| {
+        let read = |(key, bytes): (_, chancery_core::rows::Row)| {
             serde_json::from_slice(&bytes).map_err(|error| StoreError(format!("{key:?}: {error}")))
         };
         rows.into_iter().map(read).collect()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use chancery_core::inbox::{InboxName, Page, full_page_key, full_pages_prefix, open_page_key};
 use chancery_core::line::Seq;
-use chancery_core::rows::{RowChange, RowKey};
+use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_store::{Store, StoreError};
 use hashbrown::HashMap;
 use tokio::sync::Notify;
@@ -129,9 +129,8 @@ impl Inboxes {
         // Held throughout: of two callers the later one must not put the earlier cursor back.
         let mut acknowledged = self.lock_acknowledged();
         let through = through.min(self.last(name)?).max(self.cursor(name)?);
-        let bytes = Bytes::copy_from_slice(&through.to_be_bytes());
-        self.store
-            .ops_put(&[(cursor_key(name), Some(bytes))], true)?;
+        let row = Row::from(&through.to_be_bytes()[..]);
+        self.store.ops_put(&[(cursor_key(name), Some(row))], true)?;
         acknowledged.insert(name.clone(), self.ordinal(name, through)?);
         Ok(through)
     }
@@ -147,9 +146,9 @@ impl Inboxes {
         let mut acknowledged = self.lock_acknowledged();
         // Whoever else reads the inbox may have acknowledged more.
         let through = through.max(self.cursor(name)?);
-        let bytes = Bytes::copy_from_slice(&through.to_be_bytes());
+        let row = Row::from(&through.to_be_bytes()[..]);
         let mut changes = kept;
-        changes.push((cursor_key(name), Some(bytes)));
+        changes.push((cursor_key(name), Some(row)));
         self.store.ops_put(&changes, false)?;
         acknowledged.insert(name.clone(), self.ordinal(name, through)?);
         Ok(())

@@ -339,7 +339,6 @@ fn salt(store: &dyn Store) -> Result<[u8; 16], StoreError> {
     }
     let mut salt = [0; 16];
     getrandom::fill(&mut salt).map_err(|error| StoreError(error.to_string()))?;
-    let row = bytes::Bytes::copy_from_slice(&salt);
-    store.ops_put(&[(key, Some(row))], false)?;
+    store.ops_put(&[(key, Some(salt[..].into()))], false)?;
     Ok(salt)
 }

@@ -6,9 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use chancery_core::decision::WindowsBelow;
-use chancery_core::rows::{Lookup, RowChange, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowId, WindowName};
 use chancery_store::Store;
@@ -20,7 +19,7 @@ const SCAN_ROWS: usize = 1_000_000;
 /// What was decided and is not committed yet, over a store.
 pub(crate) struct Overlay {
     store: Arc<dyn Store>,
-    rows: HashMap<RowKey, (u64, Option<Bytes>)>,
+    rows: HashMap<RowKey, (u64, Option<Row>)>,
     records: HashMap<(WindowName, WindowId), (u64, Remember)>,
     batches: VecDeque<Changed>,
 }
@@ -102,21 +101,21 @@ impl Overlay {
 impl Rows for Overlay {
     fn get(&self, key: &RowKey) -> Lookup {
         match self.rows.get(key) {
-            Some((_, Some(bytes))) => Lookup::Found(bytes.clone()),
+            Some((_, Some(row))) => Lookup::Found(row.clone()),
             Some((_, None)) => Lookup::Absent,
             None => self.store.peek(key),
         }
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         let committed = self
             .store
             .scan(prefix, None, SCAN_ROWS)
             .map_err(|error| RowsDamaged(error.to_string()))?;
-        let mut rows: BTreeMap<RowKey, Bytes> = committed.into_iter().collect();
+        let mut rows: BTreeMap<RowKey, Row> = committed.into_iter().collect();
         for (key, (_, change)) in self.rows.iter().filter(|(key, _)| key.starts_with(prefix)) {
             match change {
-                Some(bytes) => rows.insert(key.clone(), bytes.clone()),
+                Some(row) => rows.insert(key.clone(), row.clone()),
                 None => rows.remove(key),
             };
         }

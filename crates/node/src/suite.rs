@@ -190,8 +190,8 @@ impl Chancery {
         let seed = seed
             .filter(|seed| seed.digest.hex() == *digest)
             .ok_or_else(|| RowsDamaged(format!("{SEED_NEEDED} {digest} is needed and not here")))?;
-        for (key, bytes) in seed.rows().iter() {
-            cx.put_bytes(key.clone(), bytes.clone());
+        for (key, row) in seed.rows().iter() {
+            cx.put_bytes(key.clone(), row.bytes().clone());
         }
         cx.put(planted_key(), digest);
         Ok(())

@@ -74,7 +74,7 @@ impl Timers {
             let mut waiting = self.lock();
             waiting.remove(key);
             if let (Some(row), Some(due)) = (change, self.moment(key)) {
-                waiting.set(key, due, row.clone());
+                waiting.set(key, due, row.bytes().clone());
             }
         }
         if changed {

@@ -7,12 +7,11 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use bytes::Bytes;
 use chancery_core::admin::{Act, TokenRecord, token_key};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::keys::base64;
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Row, RowKey};
 use chancery_store::StoreError;
 use hashbrown::HashMap;
 use subtle::ConstantTimeEq;
@@ -115,8 +114,8 @@ impl Office {
 
     /// Keeps the hash of a token on record, in place of the one it had.
     pub fn keep_token_hash(&self, id: &str, hash: Sha256Digest) -> Result<(), Refusal> {
-        let by_hash = (id_key(&hash), Some(Bytes::copy_from_slice(id.as_bytes())));
-        let by_id = (hash_key(id), Some(Bytes::copy_from_slice(&hash.0)));
+        let by_hash = (id_key(&hash), Some(Row::from(id)));
+        let by_id = (hash_key(id), Some(Row::from(&hash.0[..])));
         let store = self.gate().store();
         let kept = store.ops_put(&[by_id, by_hash], true);
         self.gate().tokens_changed();

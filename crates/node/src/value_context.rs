@@ -1,13 +1,12 @@
 //! What value-context alone asks of the office: judgements, short-lived keys, and what it holds about an agent.
 
-use bytes::Bytes;
 use chancery_core::admin::{Act, agent_key};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::json::Place;
 use chancery_core::keys::{Algorithm, KeyRecord, KeySource, KeyState};
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Row, RowKey};
 use chancery_core::time::Time;
 use chancery_store::StoreError;
 use chancery_value_context::agent::{AgentRecord, SPAWN_KEY};
@@ -185,7 +184,7 @@ impl Office {
         Ok(announcements)
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
         self.gate().store().scan(prefix, None, usize::MAX)
     }
 }

@@ -19,8 +19,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use bytes::Bytes;
-use chancery_core::rows::{Lookup, RowChange, RowKey};
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
@@ -31,6 +30,9 @@ pub const LEAST_CACHE_BYTES: usize = 1 << 20;
 
 /// What an entry costs besides its key and value.
 const ENTRY_BYTES: usize = 96;
+
+/// What a row costs besides its bytes and the value that they stand for.
+const ROW_BYTES: usize = 88;
 
 /// How many entries one insertion looks at to make room: eviction keeps up, and no insertion is slow.
 const HAND_STEPS: usize = 16;
@@ -59,7 +61,7 @@ struct Shard {
 struct Entry {
     key: RowKey,
     hash: u64,
-    value: Option<Bytes>,
+    value: Option<Row>,
     change: u64,
     was_read: AtomicBool,
 }
@@ -70,8 +72,13 @@ impl Entry {
     }
 }
 
-fn cost(key: &RowKey, value: Option<&Bytes>) -> usize {
-    ENTRY_BYTES + key.as_bytes().len() + value.map_or(0, Bytes::len)
+/// The row's bytes, and what rules make of them: names, numbers and texts in allocations of their own.
+fn row_cost(row: &Row) -> usize {
+    ROW_BYTES + 3 * row.len()
+}
+
+fn cost(key: &RowKey, value: Option<&Row>) -> usize {
+    ENTRY_BYTES + key.as_bytes().len() + value.map_or(0, row_cost)
 }
 
 impl Cache {
@@ -128,12 +135,7 @@ impl Cache {
 
     /// Puts in what was read from the index when [`Cache::written`] was `read_at`. Gives the committed value;
     /// none when the index moved on meanwhile and has to be read again.
-    pub fn settle(
-        &self,
-        key: &RowKey,
-        value: Option<Bytes>,
-        read_at: u64,
-    ) -> Option<Option<Bytes>> {
+    pub fn settle(&self, key: &RowKey, value: Option<Row>, read_at: u64) -> Option<Option<Row>> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self
             .shard(hash)
@@ -212,7 +214,7 @@ impl Shard {
     }
 
     /// Puts a row in; gives its slot.
-    fn put(&mut self, hash: u64, key: &RowKey, value: Option<Bytes>, change: u64) -> usize {
+    fn put(&mut self, hash: u64, key: &RowKey, value: Option<Row>, change: u64) -> usize {
         if let Some(slot) = self
             .table
             .find(hash, |slot| self.is_at(*slot, key))
@@ -302,11 +304,11 @@ mod tests {
     /// The cache beside plain maps: what is committed, and what the index holds.
     struct World {
         cache: Cache,
-        committed: BTreeMap<RowKey, Option<Bytes>>,
-        index: BTreeMap<RowKey, Option<Bytes>>,
+        committed: BTreeMap<RowKey, Option<Row>>,
+        index: BTreeMap<RowKey, Option<Row>>,
         change: u64,
         /// Loads that have read the index and not yet put the row in.
-        under_way: Vec<(RowKey, Option<Bytes>, u64)>,
+        under_way: Vec<(RowKey, Option<Row>, u64)>,
     }
 
     impl World {
@@ -316,7 +318,7 @@ mod tests {
                 0..=2 => {
                     self.change += 1;
                     // Larger than a shard of the smallest cache: a clean row goes as soon as another comes.
-                    let value = Bytes::from(vec![chance.below(250) as u8; 20_000]);
+                    let value = Row::from(vec![chance.below(250) as u8; 20_000]);
                     let value = (!chance.one_in(5)).then_some(value);
                     self.cache
                         .apply(&[(key.clone(), value.clone())], self.change);

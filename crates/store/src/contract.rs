@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use chancery_core::line::Seq;
-use chancery_core::rows::{Lookup, RowChange, RowKey};
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowId, WindowName};
 use chancery_journal::{Head, Lines};
@@ -63,7 +63,7 @@ pub trait Store: Send + Sync + 'static {
     fn peek(&self, key: &RowKey) -> Lookup;
 
     /// Committed rows, fetched if need be; afterwards [`Store::peek`] knows them until they are evicted.
-    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Bytes>>, StoreError>;
+    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Row>>, StoreError>;
 
     /// Committed rows below `prefix`, after `after` when given, in order, at most `limit`.
     fn scan(
@@ -71,7 +71,7 @@ pub trait Store: Send + Sync + 'static {
         prefix: &RowKey,
         after: Option<&RowKey>,
         limit: usize,
-    ) -> Result<Vec<(RowKey, Bytes)>, StoreError>;
+    ) -> Result<Vec<(RowKey, Row)>, StoreError>;
 
     /// What a window remembers.
     fn find(&self, window: WindowName, id: &WindowId, now: Time) -> Option<u64>;
@@ -92,10 +92,10 @@ pub trait Store: Send + Sync + 'static {
     fn lag(&self) -> u64;
 
     /// A row of progress (`ops`).
-    fn ops_get(&self, key: &RowKey) -> Result<Option<Bytes>, StoreError>;
+    fn ops_get(&self, key: &RowKey) -> Result<Option<Row>, StoreError>;
 
     /// Rows of progress below `prefix`.
-    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError>;
+    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError>;
 
     /// Writes rows of progress in one transaction; durable when this returns, also over a power cut if `synced`.
     fn ops_put(&self, changes: &[RowChange], synced: bool) -> Result<(), StoreError>;

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::Seq;
-use chancery_core::rows::{Lookup, RowChange, RowKey};
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::{WindowId, WindowName, Windows};
 use chancery_journal::Head;
@@ -297,7 +297,7 @@ impl Store for Embedded {
         self.shared.behind.cache.peek(key)
     }
 
-    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Row>>, StoreError> {
         self.shared.ensure_open()?;
         let mut found: Vec<Lookup> = keys.iter().map(|key| self.peek(key)).collect();
         self.shared
@@ -315,7 +315,7 @@ impl Store for Embedded {
         prefix: &RowKey,
         after: Option<&RowKey>,
         limit: usize,
-    ) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+    ) -> Result<Vec<(RowKey, Row)>, StoreError> {
         self.shared.ensure_open()?;
         let behind = &self.shared.behind;
         for attempt in 0.. {
@@ -407,11 +407,11 @@ impl Store for Embedded {
             .saturating_sub(self.shared.behind.seq.load(Ordering::SeqCst))
     }
 
-    fn ops_get(&self, key: &RowKey) -> Result<Option<Bytes>, StoreError> {
+    fn ops_get(&self, key: &RowKey) -> Result<Option<Row>, StoreError> {
         self.shared.ops.get(key)
     }
 
-    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
         self.shared.ops.scan(prefix)
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use chancery_core::line::Seq;
-use chancery_core::rows::{Lookup, RowChange, RowKey};
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::{WindowId, WindowName, Windows};
 use chancery_journal::Head;
@@ -25,11 +25,11 @@ pub struct Memory {
 struct State {
     head: Head,
     lines: Vec<Bytes>,
-    rows: BTreeMap<RowKey, Bytes>,
+    rows: BTreeMap<RowKey, Row>,
     row_bytes: usize,
     windows: Windows,
     forgotten_minute: Option<i64>,
-    ops: BTreeMap<RowKey, Bytes>,
+    ops: BTreeMap<RowKey, Row>,
     history: History,
     is_closed: bool,
 }
@@ -105,7 +105,7 @@ fn closed() -> StoreError {
 
 impl State {
     fn change(&mut self, (key, value): &RowChange) {
-        let cost = |value: &Bytes| key.as_bytes().len() + value.len();
+        let cost = |value: &Row| key.as_bytes().len() + value.len();
         let before = match value {
             Some(value) => {
                 self.row_bytes += cost(value);
@@ -160,7 +160,7 @@ impl Store for Memory {
             .map_or(Lookup::Absent, Lookup::Found)
     }
 
-    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Row>>, StoreError> {
         let state = self.open()?;
         Ok(keys
             .iter()
@@ -173,7 +173,7 @@ impl Store for Memory {
         prefix: &RowKey,
         after: Option<&RowKey>,
         limit: usize,
-    ) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+    ) -> Result<Vec<(RowKey, Row)>, StoreError> {
         let state = self.open()?;
         let start = match after.filter(|after| *after >= prefix) {
             Some(after) => Bound::Excluded(after),
@@ -245,11 +245,11 @@ impl Store for Memory {
         0
     }
 
-    fn ops_get(&self, key: &RowKey) -> Result<Option<Bytes>, StoreError> {
+    fn ops_get(&self, key: &RowKey) -> Result<Option<Row>, StoreError> {
         Ok(self.open()?.ops.get(key).cloned())
     }
 
-    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
         let state = self.open()?;
         let rows = state
             .ops

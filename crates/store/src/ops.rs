@@ -6,8 +6,7 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-use chancery_core::rows::{RowChange, RowKey};
+use chancery_core::rows::{Row, RowChange, RowKey};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::contract::StoreError;
@@ -45,7 +44,7 @@ impl Ops {
         })
     }
 
-    pub(crate) fn get(&self, key: &RowKey) -> Result<Option<Bytes>, StoreError> {
+    pub(crate) fn get(&self, key: &RowKey) -> Result<Option<Row>, StoreError> {
         self.with(|writer| {
             let mut statement = writer
                 .connection
@@ -53,11 +52,11 @@ impl Ops {
             let value = statement
                 .query_row([key.as_bytes()], |row| row.get::<_, Vec<u8>>(0))
                 .optional()?;
-            Ok(value.map(Bytes::from))
+            Ok(value.map(Row::from))
         })
     }
 
-    pub(crate) fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+    pub(crate) fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
         self.with(|writer| {
             let end = end_of(prefix.as_bytes());
             let to = if end.is_some() {
@@ -69,7 +68,7 @@ impl Ops {
             let mut statement = writer.connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params![prefix.as_bytes(), end], |row| {
                 let key = RowKey::from_stored(row.get_ref(0)?.as_blob()?);
-                Ok((key, Bytes::from(row.get::<_, Vec<u8>>(1)?)))
+                Ok((key, row.get::<_, Vec<u8>>(1)?.into()))
             })?;
             rows.collect()
         })

@@ -10,9 +10,8 @@ use std::ops::Bound;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use chancery_core::line::Seq;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Row, RowKey};
 use chancery_core::window::Remember;
 use chancery_journal::Head;
 
@@ -25,7 +24,7 @@ const WORTH_WRITING_ROWS: usize = 16_384;
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
 /// Rows by key; none for a removed one.
-pub(crate) type RowMap = BTreeMap<RowKey, Option<Bytes>>;
+pub(crate) type RowMap = BTreeMap<RowKey, Option<Row>>;
 
 /// Up to where the rows reflect the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,12 +348,12 @@ impl Sorted {
 
 /// Two layers of changes in one order; of a row that both hold the newer change is shown.
 struct Layers<'m> {
-    older: Peekable<Range<'m, RowKey, Option<Bytes>>>,
-    newer: Peekable<Range<'m, RowKey, Option<Bytes>>>,
+    older: Peekable<Range<'m, RowKey, Option<Row>>>,
+    newer: Peekable<Range<'m, RowKey, Option<Row>>>,
 }
 
 impl<'m> Iterator for Layers<'m> {
-    type Item = (&'m RowKey, &'m Option<Bytes>);
+    type Item = (&'m RowKey, &'m Option<Row>);
 
     fn next(&mut self) -> Option<Self::Item> {
         match (self.older.peek(), self.newer.peek()) {
@@ -378,7 +377,7 @@ mod tests {
         RowKey::text("t", &[&format!("{n:02}")])
     }
 
-    fn merged(index: &RowMap, overlay: &RowMap, limit: usize) -> Vec<(RowKey, Bytes)> {
+    fn merged(index: &RowMap, overlay: &RowMap, limit: usize) -> Vec<(RowKey, Row)> {
         let mut rows = index.clone();
         rows.extend(overlay.clone());
         rows.into_iter()
@@ -402,7 +401,8 @@ mod tests {
                 match chance.below(7) {
                     0..=2 => {
                         change += 1;
-                        let value = (!chance.one_in(3)).then(|| Bytes::from(change.to_string()));
+                        let value =
+                            (!chance.one_in(3)).then(|| Row::from(change.to_string().into_bytes()));
                         let rows = vec![(key(chance.below(15)), value)];
                         committed.extend(rows.clone());
                         let changes = Changes::of_rows(rows);

@@ -11,7 +11,7 @@ use chancery_core::decision::WindowsBelow;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::Seq;
 use chancery_core::protocol::Suite;
-use chancery_core::rows::{Lookup, RowChange, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowId, WindowName, Windows};
 use chancery_journal::line::parse;
@@ -218,7 +218,7 @@ impl Rows for Above<'_> {
         }
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         let mut rows: RowMap = StoreRows(self.store)
             .scan(prefix)?
             .into_iter()

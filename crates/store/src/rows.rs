@@ -1,7 +1,6 @@
 //! A store's committed rows as rules read them, fetched when they are not in memory.
 
-use bytes::Bytes;
-use chancery_core::rows::{Lookup, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, Row, RowKey, Rows, RowsDamaged};
 
 use crate::contract::Store;
 
@@ -20,7 +19,7 @@ impl<S: Store + ?Sized> Rows for StoreRows<'_, S> {
         }
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         self.0
             .scan(prefix, None, usize::MAX)
             .map_err(|error| RowsDamaged(error.0))

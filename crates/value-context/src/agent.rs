@@ -4,6 +4,7 @@
 //! it: that list is a row of its own, so that a broadcast finds its audience with one look.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use chancery_core::admin::{KEYS, agent_key, participant_of};
 use chancery_core::decision::{Cx, Stop};
@@ -104,8 +105,8 @@ pub fn known_by_key(sender: &str) -> RowKey {
 }
 
 /// The record of a hosted agent.
-pub fn hosted(cx: &Cx<'_>, id: &str) -> Result<Option<AgentRecord>, Stop> {
-    cx.row(&agent_key(ProtocolName::ValueContext, id))
+pub fn hosted(cx: &Cx<'_>, id: &str) -> Result<Option<Arc<AgentRecord>>, Stop> {
+    cx.shared(&agent_key(ProtocolName::ValueContext, id))
 }
 
 /// The participant behind an agent: the one its record names, or itself.

@@ -2,10 +2,9 @@
 //!
 //! It survives `kill -9`. Losing it repeats a turn, and the gate lets no turn speak twice (CH-JRN-16).
 
-use bytes::Bytes;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::Seq;
-use chancery_core::rows::{RowChange, RowKey};
+use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_node::{Office, turn_records_prefix};
 use chancery_store::StoreError;
 use serde::de::DeserializeOwned;
@@ -48,7 +47,7 @@ fn record_key(agent: &str, seq: Seq) -> RowKey {
     turn_records_prefix(agent).child(&seq.to_be_bytes())
 }
 
-fn row<T: Serialize>(value: &T) -> Result<Option<Bytes>, StoreError> {
+fn row<T: Serialize>(value: &T) -> Result<Option<Row>, StoreError> {
     let bytes = serde_json::to_vec(value).map_err(|error| StoreError(error.to_string()))?;
     Ok(Some(bytes.into()))
 }

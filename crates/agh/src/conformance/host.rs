@@ -10,7 +10,7 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::{Caller, Door, Failure, Input, Protocol};
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::{Lookup, MapRows, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, MapRows, Row, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::Windows;
 
@@ -288,7 +288,7 @@ impl Rows for Counted<'_> {
         self.rows.get(key)
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         let rows = self.rows.scan(prefix)?;
         self.operations
             .set(self.operations.get() + 1 + rows.len() as u64);

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy)]
 pub(super) struct Queue(pub(super) &'static str);
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Ends {
     first: Option<String>,
     last: Option<String>,
     len: u64,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Node {
     before: Option<String>,
     after: Option<String>,

@@ -9,7 +9,7 @@ use chancery_core::decision::{Before, Open};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::{DraftEnvelope, Line, Origin, ProtocolName, Seq};
 use chancery_core::protocol::{Input, Suite as _};
-use chancery_core::rows::{Lookup, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, Row, RowKey, Rows, RowsDamaged};
 use chancery_journal::line::read;
 use chancery_journal::{
     Backing as _, Divergence, Fold, Head, InForce, InMemory, Outcome, Recorded, Units, decide_input,
@@ -480,18 +480,18 @@ struct Patched<'r> {
 }
 
 impl Patched<'_> {
-    fn patched(&self, row_key: &RowKey, bytes: Bytes) -> Bytes {
+    fn patched(&self, row_key: &RowKey, row: Row) -> Row {
         let Some(ceiling) = self.ceiling else {
-            return bytes;
+            return row;
         };
         if !row_key.is_in(MANDATES) {
-            return bytes;
+            return row;
         }
-        let Ok(mut mandate) = serde_json::from_slice::<MandateRow>(&bytes) else {
-            return bytes;
+        let Ok(mut mandate) = serde_json::from_slice::<MandateRow>(&row) else {
+            return row;
         };
         mandate.max_spend_without_confirmation = ceiling;
-        chancery_vibe::world::rows::bytes(&mandate)
+        chancery_vibe::world::rows::bytes(&mandate).into()
     }
 }
 
@@ -501,17 +501,17 @@ const MANDATES: &str = "vibe-mandate";
 impl Rows for Patched<'_> {
     fn get(&self, row_key: &RowKey) -> Lookup {
         match self.below.get(row_key) {
-            Lookup::Found(bytes) => Lookup::Found(self.patched(row_key, bytes)),
+            Lookup::Found(row) => Lookup::Found(self.patched(row_key, row)),
             other => other,
         }
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         let rows = self.below.scan(prefix)?.into_iter();
         Ok(rows
-            .map(|(row_key, bytes)| {
-                let bytes = self.patched(&row_key, bytes);
-                (row_key, bytes)
+            .map(|(row_key, row)| {
+                let row = self.patched(&row_key, row);
+                (row_key, row)
             })
             .collect())
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chancery_core::protocol::Suite as _;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Row, RowKey};
 use chancery_node::suite::Chancery;
 use chancery_store::{Embedded, Options, Store as _, recover};
 use serde_json::Value;
@@ -313,7 +313,7 @@ fn index_from_nothing_gives_the_same(place: &Place, story: &Story, last: &[Sent]
 }
 
 /// Every row of the index, read by the store itself.
-fn rows(place: &Place) -> Vec<(RowKey, Bytes)> {
+fn rows(place: &Place) -> Vec<(RowKey, Row)> {
     let suite = Chancery::default();
     let options = Options {
         windows: suite.windows(),
@@ -327,7 +327,7 @@ fn rows(place: &Place) -> Vec<(RowKey, Bytes)> {
     );
     recover(&suite, &store, &tail).unwrap();
     let everything = RowKey::from_stored(Bytes::new());
-    let mut rows: Vec<(RowKey, Bytes)> = Vec::new();
+    let mut rows: Vec<(RowKey, Row)> = Vec::new();
     loop {
         let after = rows.last().map(|(key, _)| key.clone());
         let page = store.scan(&everything, after.as_ref(), 10_000).unwrap();

@@ -6,16 +6,15 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
-use super::{Lookup, RowChange, RowKey, Rows, RowsDamaged};
+use super::{Lookup, Row, RowChange, RowKey, Rows, RowsDamaged};
 
 /// Rows in memory.
 #[derive(Debug, Default)]
 pub struct MapRows {
-    rows: HashMap<RowKey, Bytes>,
+    rows: HashMap<RowKey, Row>,
     order: Mutex<Order>,
 }
 
@@ -34,11 +33,11 @@ impl MapRows {
         let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
         for (key, change) in changes {
             match change {
-                Some(bytes) => match self.rows.entry(key) {
-                    Entry::Occupied(mut row) => *row.get_mut() = bytes,
+                Some(content) => match self.rows.entry(key) {
+                    Entry::Occupied(mut row) => *row.get_mut() = content,
                     Entry::Vacant(free) => {
                         order.fresh.push(free.key().clone());
-                        free.insert(bytes);
+                        free.insert(content);
                     }
                 },
                 None => {
@@ -54,14 +53,14 @@ impl MapRows {
     }
 
     /// All rows in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&RowKey, &Bytes)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&RowKey, &Row)> {
         let mut rows: Vec<_> = self.rows.iter().collect();
         rows.sort_unstable_by_key(|(key, _)| *key);
         rows.into_iter()
     }
 
     /// One row.
-    pub fn find(&self, key: &RowKey) -> Option<&Bytes> {
+    pub fn find(&self, key: &RowKey) -> Option<&Row> {
         self.rows.get(key)
     }
 
@@ -83,10 +82,10 @@ const LEAST_FRESH: usize = 1_024;
 impl Rows for MapRows {
     fn get(&self, key: &RowKey) -> Lookup {
         self.find(key)
-            .map_or(Lookup::Absent, |bytes| Lookup::Found(bytes.clone()))
+            .map_or(Lookup::Absent, |row| Lookup::Found(row.clone()))
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         let order = self.in_order();
         let below = order
             .sorted
@@ -138,7 +137,7 @@ mod tests {
                 let key = key(space, name);
                 match step {
                     0 | 1 => {
-                        let value = Bytes::from(vec![step, name]);
+                        let value = Row::from(vec![step, name]);
                         model.insert(key.clone(), value.clone());
                         rows.apply([(key, Some(value))]);
                     }
@@ -164,7 +163,7 @@ mod tests {
         let mut rows = MapRows::default();
         for n in 0..10_000_u32 {
             let key = RowKey::new("t", &[&n.to_be_bytes()]);
-            rows.apply([(key.clone(), Some(Bytes::new()))]);
+            rows.apply([(key.clone(), Some("".into()))]);
             rows.apply([(key, None)]);
         }
         assert!(rows.order.lock().unwrap().fresh.len() <= LEAST_FRESH + 1);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use chancery_core::decision::WindowsBelow;
 use chancery_core::digest::Sha256Digest;
-use chancery_core::rows::{Lookup, RowChange, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowId, WindowName};
 use chancery_journal::{Backing, Fold, Head, InMemory, Produced, Recorded, Units, line};
@@ -30,7 +30,7 @@ impl Rows for OnDemand {
         }
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         self.held.scan(prefix)
     }
 }

@@ -7,10 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use chancery_core::delivery::{Delivery, OUTBOX, parse_outbox_key};
 use chancery_core::line::Seq;
-use chancery_core::rows::{RowChange, RowKey};
+use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_store::{Store, StoreError};
 
@@ -85,9 +84,9 @@ impl Pending {
             .collect();
         if place.0 >= through {
             self.noted.insert(place);
-            changes.push((settled_key(place), Some(Bytes::new())));
+            changes.push((settled_key(place), Some("".into())));
         }
-        let through = Bytes::copy_from_slice(&through.to_be_bytes());
+        let through = Row::from(&through.to_be_bytes()[..]);
         changes.push((through_key(), Some(through)));
         changes
     }
@@ -178,9 +177,9 @@ impl Progress {
         if let Some(due) = attempts.due {
             bytes.extend_from_slice(&due.unix_micros().to_be_bytes());
         }
-        let bytes = Bytes::from(bytes);
+        let row = Row::from(bytes);
         let changes: Vec<RowChange> = keys
-            .map(|key| (attempts_key(key), Some(bytes.clone())))
+            .map(|key| (attempts_key(key), Some(row.clone())))
             .collect();
         self.store.ops_put(&changes, false)
     }
@@ -195,7 +194,7 @@ impl Progress {
     }
 
     pub(super) fn note_delivered(&self, key: &RowKey, at: Time) -> Result<(), StoreError> {
-        let at = Bytes::copy_from_slice(&at.unix_micros().to_be_bytes());
+        let at = Row::from(&at.unix_micros().to_be_bytes()[..]);
         self.store.ops_put(&[(delivered_key(key), Some(at))], false)
     }
 

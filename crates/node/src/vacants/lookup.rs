@@ -3,7 +3,7 @@
 use chancery_core::admin::agent_key;
 use chancery_core::digest::hex;
 use chancery_core::line::ProtocolName;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Row, RowKey};
 use chancery_store::StoreError;
 use chancery_vacant::agent::AgentRecord;
 use chancery_vacant::card::CapabilityCard;
@@ -189,7 +189,7 @@ impl Vacants {
         }))
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, bytes::Bytes)>, StoreError> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
         self.office.gate().store().scan(prefix, None, usize::MAX)
     }
 }

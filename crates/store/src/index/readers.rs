@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Row, RowKey};
 use rusqlite::{Connection, OpenFlags, params};
 
 use crate::pending::RowMap;
@@ -26,7 +26,7 @@ impl Readers {
     }
 
     /// The rows of these keys, all of one moment.
-    pub(crate) fn load(&self, keys: &[&RowKey]) -> Result<Vec<Option<Bytes>>, rusqlite::Error> {
+    pub(crate) fn load(&self, keys: &[&RowKey]) -> Result<Vec<Option<Row>>, rusqlite::Error> {
         self.read(|connection| {
             let mut statement =
                 connection.prepare_cached("SELECT value FROM rows WHERE key = ?1")?;
@@ -49,7 +49,7 @@ impl Readers {
         after: Option<&RowKey>,
         limit: usize,
         overlay: RowMap,
-    ) -> Result<Vec<(RowKey, Bytes)>, rusqlite::Error> {
+    ) -> Result<Vec<(RowKey, Row)>, rusqlite::Error> {
         self.read(|connection| {
             // Bounds are spelled out, so that SQLite seeks to the first row and stops at the last.
             let (from, start) = match after.filter(|after| *after >= prefix) {
@@ -67,7 +67,7 @@ impl Readers {
             let mut rows = statement.query(params![start.as_bytes(), end])?;
             let mut changed = overlay.into_iter().peekable();
             let mut merged = Vec::new();
-            let take = |merged: &mut Vec<_>, (key, value): (RowKey, Option<Bytes>)| {
+            let take = |merged: &mut Vec<_>, (key, value): (RowKey, Option<Row>)| {
                 merged.extend(value.map(|value| (key, value)));
             };
             while merged.len() < limit
@@ -132,8 +132,9 @@ impl Readers {
     }
 }
 
-fn blob(row: &rusqlite::Row<'_>, column: usize) -> Result<Bytes, rusqlite::Error> {
-    Ok(Bytes::copy_from_slice(row.get_ref(column)?.as_blob()?))
+fn blob(row: &rusqlite::Row<'_>, column: usize) -> Result<Row, rusqlite::Error> {
+    let bytes = Bytes::copy_from_slice(row.get_ref(column)?.as_blob()?);
+    Ok(bytes.into())
 }
 
 /// The first key above all that start with `prefix`; none when there is no such key.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use chancery_core::line::Seq;
-use chancery_core::rows::{Lookup, RowChange, RowKey};
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::{WindowId, WindowName};
 use chancery_journal::Head;
@@ -128,7 +128,7 @@ impl Store for HeldStore {
         self.inner.peek(key)
     }
 
-    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Row>>, StoreError> {
         self.inner.load(keys)
     }
 
@@ -137,7 +137,7 @@ impl Store for HeldStore {
         prefix: &RowKey,
         after: Option<&RowKey>,
         limit: usize,
-    ) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+    ) -> Result<Vec<(RowKey, Row)>, StoreError> {
         self.inner.scan(prefix, after, limit)
     }
 
@@ -168,11 +168,11 @@ impl Store for HeldStore {
         self.inner.lag()
     }
 
-    fn ops_get(&self, key: &RowKey) -> Result<Option<Bytes>, StoreError> {
+    fn ops_get(&self, key: &RowKey) -> Result<Option<Row>, StoreError> {
         self.inner.ops_get(key)
     }
 
-    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, StoreError> {
+    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
         self.inner.ops_scan(prefix)
     }
 

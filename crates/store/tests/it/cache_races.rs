@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bytes::Bytes;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Row, RowKey};
 use chancery_store::{Options, Store};
 
 use crate::support::*;
@@ -11,8 +10,10 @@ use crate::support::*;
 const ROWS: usize = 40;
 
 /// Rows so large that the smallest cache holds few of them: what is clean is evicted almost at once.
-fn large(number: u64) -> Bytes {
-    format!("{number:020}{}", "x".repeat(60_000)).into()
+fn large(number: u64) -> Row {
+    format!("{number:020}{}", "x".repeat(60_000))
+        .into_bytes()
+        .into()
 }
 
 fn number(value: &[u8]) -> u64 {

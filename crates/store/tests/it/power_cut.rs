@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Row, RowKey};
 use chancery_journal::Head;
 use chancery_store::log::LogError;
 use chancery_store::testing::{Chance, Fault, SimDisk};
@@ -41,7 +41,7 @@ impl Model {
             .collect()
     }
 
-    fn rows(&self) -> BTreeMap<RowKey, Bytes> {
+    fn rows(&self) -> BTreeMap<RowKey, Row> {
         let mut rows = BTreeMap::new();
         for (key, value) in self.units.iter().flat_map(|(unit, _)| &unit.changes.rows) {
             match value {

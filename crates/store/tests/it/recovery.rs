@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use chancery_core::keys::KeyState;
 use chancery_core::protocol::Suite;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Row, RowKey};
 use chancery_core::time::Time;
 use chancery_store::testing::Chance;
 use chancery_store::{CommitError, Embedded, Options, RecoverError, Store, recover};
@@ -79,7 +79,7 @@ impl Story {
         file.write_all(&text).unwrap();
     }
 
-    fn rows(&self) -> Vec<(RowKey, Bytes)> {
+    fn rows(&self) -> Vec<(RowKey, Row)> {
         self.host
             .rows()
             .iter()
@@ -96,7 +96,7 @@ fn options(dir: &Path) -> Options {
     }
 }
 
-fn all_rows(store: &Embedded) -> Vec<(RowKey, Bytes)> {
+fn all_rows(store: &Embedded) -> Vec<(RowKey, Row)> {
     store
         .scan(&RowKey::from_stored(Bytes::new()), None, usize::MAX)
         .unwrap()

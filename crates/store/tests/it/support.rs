@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use chancery_core::line::{Draft, DraftEnvelope, Origin, ProtocolName};
-use chancery_core::rows::{RowChange, RowKey};
+use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowName};
 use chancery_journal::{Chain, Head, Lines};
@@ -16,7 +16,7 @@ pub fn key(name: &str) -> RowKey {
 }
 
 pub fn put(name: &str, value: &str) -> RowChange {
-    (key(name), Some(Bytes::copy_from_slice(value.as_bytes())))
+    (key(name), Some(value.as_bytes().to_vec().into()))
 }
 
 pub fn gone(name: &str) -> RowChange {
@@ -110,7 +110,7 @@ pub fn commit_lines(store: &impl Store, lines: usize) -> Head {
     store.commit(batch).unwrap()
 }
 
-pub fn value(rows: &[Option<Bytes>], n: usize) -> Option<&str> {
+pub fn value(rows: &[Option<Row>], n: usize) -> Option<&str> {
     rows[n]
         .as_deref()
         .map(|bytes| std::str::from_utf8(bytes).unwrap())

@@ -21,7 +21,7 @@ use crate::message::{TestOutgoing, envelope};
 /// The longest `later`.
 const LONGEST_MS: u64 = 86_400_000;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Later {
     due: Time,
 }

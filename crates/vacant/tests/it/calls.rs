@@ -30,7 +30,7 @@ fn a_call_is_two_units_and_both_directions_advance() {
         assert_eq!(verified.profile, profile);
         assert_eq!(host.pair("bob", "ann").chain_tip, verified.hash);
         let row = host.rows().find(&accepted_key(&id("bob"), &id("ann"), 1));
-        assert_eq!(row.unwrap(), &verified.hash.as_bytes()[..]);
+        assert_eq!(row.unwrap().bytes(), &verified.hash.as_bytes()[..]);
         assert_eq!(host.lines.len(), 3);
         assert_eq!(host.replayed().divergence, None);
     }

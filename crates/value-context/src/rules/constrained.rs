@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chancery_core::decision::{Cx, Stop};
 use chancery_core::json::{Value, read};
-use chancery_core::rows::{RowKey, RowsDamaged};
+use chancery_core::rows::{Row, RowKey, RowsDamaged};
 
 use super::runtime::Runtime;
 use super::told::Told;
@@ -151,7 +151,7 @@ fn value_of(constraint: &ConstraintRecord) -> Value<'static> {
 /// All that an agent is under, by type: what its parent set and what its operator sets (VX-CP-8).
 pub fn effective(
     record: &AgentRecord,
-    rows: &[(RowKey, bytes::Bytes)],
+    rows: &[(RowKey, Row)],
 ) -> Result<BTreeMap<String, Effective>, RowsDamaged> {
     let mut by_type = BTreeMap::<String, Vec<Held>>::new();
     for constraint in &record.operator_constraints {

@@ -1,5 +1,7 @@
 //! Who may send what to whom (check 8: VX-CP-9, VX-ES-4, VX-RUN-4).
 
+use std::sync::Arc;
+
 use chancery_core::admin::{RunState, run_state};
 use chancery_core::decision::{Cx, Stop};
 use chancery_core::json::Place;
@@ -79,7 +81,7 @@ pub(super) fn is_parent_of(agent: &str, child: &str, cx: &Cx<'_>) -> Result<bool
 /// Whether the hosted agent `supervisor` takes escalations of `agent`: its child, or one hosted here that names it as
 /// an ancestor to turn to (VX-ACK-7).
 pub(super) fn is_supervised_by(agent: &str, supervisor: &str, cx: &Cx<'_>) -> Result<bool, Stop> {
-    let has_it = |record: AgentRecord| record.children.iter().any(|child| child == agent);
+    let has_it = |record: Arc<AgentRecord>| record.children.iter().any(|child| child == agent);
     if hosted(cx, supervisor)?.is_some_and(has_it) {
         return Ok(true);
     }
@@ -100,7 +102,7 @@ pub(super) fn check_suspension(
         return Ok(());
     }
     let record = hosted(cx, sender)?;
-    let mut held = run_state(cx, participant(sender, record.as_ref()))? == RunState::Suspended;
+    let mut held = run_state(cx, participant(sender, record.as_deref()))? == RunState::Suspended;
     for listener in listeners {
         held = held || super::children::is_held_suspended(listener, sender, cx)?;
     }

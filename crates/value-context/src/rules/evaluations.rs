@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chancery_core::decision::{Cx, Stop};
 use chancery_core::line::ProtocolName;
-use chancery_core::rows::{RowKey, RowsDamaged};
+use chancery_core::rows::{Row, RowKey, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::timer::TimerName;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ pub(super) fn find(agent: &str, id: MessageId, cx: &Cx<'_>) -> Result<Option<Eva
 /// All judgements that are waited for from `agent`.
 pub(super) fn all(agent: &str, cx: &Cx<'_>) -> Result<Vec<Evaluation>, Stop> {
     let rows = cx.scan(&RowKey::text("vx-evaluate", &[agent]))?;
-    let read = |(key, bytes): (RowKey, bytes::Bytes)| {
+    let read = |(key, bytes): (RowKey, Row)| {
         serde_json::from_slice(&bytes)
             .map_err(|error| RowsDamaged(format!("{key:?}: {error}")).into())
     };

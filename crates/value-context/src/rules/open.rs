@@ -3,11 +3,10 @@
 //! The state of an agent is the strictest that any of its open escalations holds it to. Only its parent closes one.
 //! An escalation that was sent again because nobody acknowledged it belongs to the first: both are closed together.
 
-use bytes::Bytes;
 use chancery_core::admin::{RunState, run_state, run_state_key};
 use chancery_core::decision::{Cx, Event, Stop};
 use chancery_core::line::ProtocolName;
-use chancery_core::rows::{RowKey, RowsDamaged};
+use chancery_core::rows::{Row, RowKey, RowsDamaged};
 use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -209,22 +208,25 @@ impl Standing<'_> {
 /// The operator lets an agent go on: nothing of it is open any more, and its parent holds it to nothing.
 pub fn operator_resumed(agent: &str, cx: &mut Cx<'_>) -> Result<(), Stop> {
     let record = hosted(cx, agent)?;
-    let prefix = RowKey::text("vx-open", &[participant(agent, record.as_ref())]);
+    let prefix = RowKey::text("vx-open", &[participant(agent, record.as_deref())]);
     for (key, _) in cx.scan(&prefix)? {
         cx.remove(key);
     }
-    let Some(parent) = record.and_then(|record| record.parent) else {
+    let Some(parent) = record
+        .as_deref()
+        .and_then(|record| record.parent.as_deref())
+    else {
         return Ok(());
     };
-    for open in children::view_of(&parent, agent, cx)?.open {
-        evaluations::end(&parent, open.stamp.id, cx)?;
+    for open in children::view_of(parent, agent, cx)?.open {
+        evaluations::end(parent, open.stamp.id, cx)?;
     }
-    cx.remove(children::child_key(&parent, agent));
+    cx.remove(children::child_key(parent, agent));
     Ok(())
 }
 
-fn read_all(rows: Vec<(RowKey, Bytes)>) -> Result<Vec<Open>, Stop> {
-    let read = |(key, bytes): (RowKey, Bytes)| {
+fn read_all(rows: Vec<(RowKey, Row)>) -> Result<Vec<Open>, Stop> {
+    let read = |(key, bytes): (RowKey, Row)| {
         serde_json::from_slice(&bytes)
             .map_err(|error| RowsDamaged(format!("{key:?}: {error}")).into())
     };

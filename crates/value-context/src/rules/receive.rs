@@ -135,7 +135,7 @@ fn duplicate(message: &Message, tag: u64, cx: &mut Cx<'_>) -> Result<Verdict<Ans
             let id = window_id(&listener, message.message_id.uuid().as_bytes());
             if let Some(line) = cx.seen(ACKED, &id) {
                 let record = hosted(cx, &listener)?;
-                let from = participant(&listener, record.as_ref());
+                let from = participant(&listener, record.as_deref());
                 repeat.push((line, delivery(from, sender, true)));
             }
         }

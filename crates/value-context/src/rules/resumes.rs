@@ -69,16 +69,17 @@ fn is_resolved(context: &str) -> bool {
 
 /// A message that may let its recipient go on, for each hosted one whose parent sent it.
 pub(super) fn received(told: &Told<'_>, listeners: &[String], cx: &mut Cx<'_>) -> Result<(), Stop> {
-    let closes = Closes::of(told);
-    if closes == Closes::Nothing {
-        return Ok(());
-    }
     for listener in listeners {
+        // Most senders are nobody's parent: what their messages would close need not be known.
         let Some(record) = hosted(cx, listener)? else {
             continue;
         };
         if record.parent.as_deref() != Some(told.sender) {
             continue;
+        }
+        let closes = Closes::of(told);
+        if closes == Closes::Nothing {
+            return Ok(());
         }
         let standing = Standing {
             agent: listener,

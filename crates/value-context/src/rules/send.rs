@@ -1,5 +1,6 @@
 //! A message of a hosted agent: the node adds identifier and time, and a signature when it holds the key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::admin::run_state;
@@ -123,7 +124,7 @@ fn not_before(outgoing: &Outgoing, cx: &Cx<'_>) -> Result<Option<Time>, Stop> {
 }
 
 /// The sender's record: it must be hosted here and free to speak.
-fn sending_agent(outgoing: &Outgoing, cx: &Cx<'_>) -> Result<AgentRecord, Stop> {
+fn sending_agent(outgoing: &Outgoing, cx: &Cx<'_>) -> Result<Arc<AgentRecord>, Stop> {
     let sender = outgoing.sender.as_str();
     let Some(record) = hosted(cx, sender)? else {
         let fault = Fault::new(Code::NotFound, "the sender is not hosted here").under("VX-RUN-3");

@@ -1,9 +1,7 @@
 //! The newest share of each sender, as each hosted agent knows it (VX-CS-2).
 
-use std::borrow::Cow;
-
 use chancery_core::decision::{Cx, Stop};
-use chancery_core::rows::{RowKey, RowsDamaged};
+use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -62,12 +60,7 @@ pub(super) fn keep_newest(
     cx: &mut Cx<'_>,
 ) -> Result<Option<ChangeSeverity>, Stop> {
     let key = share_key(receiver, told.sender);
-    let row = cx.bytes(&key)?;
-    let kept: Option<Kept<'_>> = row
-        .as_deref()
-        .map(serde_json::from_slice)
-        .transpose()
-        .map_err(|error| RowsDamaged(format!("{key:?}: {error}")))?;
+    let kept = cx.shared::<Share>(&key)?;
     let order = (told.timestamp.instant, told.id);
     if kept
         .as_ref()
@@ -75,35 +68,15 @@ pub(super) fn keep_newest(
     {
         return Ok(None);
     }
-    let to_keep = ToKeep {
+    let to_keep = Share {
         timestamp: told.timestamp.instant,
         message_id: told.id,
-        context: &share.context,
-        constitution_ref: &share.constitution_ref,
-        personal_state: share.personal_state.as_ref(),
+        context: share.context.clone(),
+        constitution_ref: share.constitution_ref.clone(),
+        personal_state: share.personal_state.clone(),
     };
-    cx.put(key, &to_keep);
+    cx.put_value(key, to_keep);
     Ok(kept.and_then(|kept| change_between(&kept.context, &share.context)))
-}
-
-/// What the next share is compared with, without copies.
-#[derive(Deserialize)]
-struct Kept<'r> {
-    timestamp: Time,
-    message_id: MessageId,
-    #[serde(borrow)]
-    context: Cow<'r, str>,
-}
-
-/// A [`Share`] as it is written, without copies: the same members in the same order.
-#[derive(Serialize)]
-struct ToKeep<'m> {
-    timestamp: Time,
-    message_id: MessageId,
-    context: &'m str,
-    constitution_ref: &'m str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    personal_state: Option<&'m PersonalState>,
 }
 
 fn change_between(from: &str, to: &str) -> Option<ChangeSeverity> {

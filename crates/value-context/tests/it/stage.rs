@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bytes::Bytes;
 use chancery_core::admin::{self, Act, RunState};
 use chancery_core::decision::{Audit, Before, Cx, Open, Stop, Unit, Verdict};
 use chancery_core::delivery::Delivery;
 use chancery_core::line::{Draft, Origin, ProtocolName, Seq};
 use chancery_core::protocol::{Authentic, Door, Failure, Input, Proof, Protocol};
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::{Lookup, MapRows, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, MapRows, Row, RowKey, Rows, RowsDamaged};
 use chancery_core::time::{Time, format_millis};
 use chancery_core::timer::{TIMERS, parse_timer_key};
 use chancery_core::window::Windows;
@@ -359,7 +358,7 @@ impl Stage {
         }
     }
 
-    pub fn scan(&self, prefix: &RowKey) -> Vec<(RowKey, Bytes)> {
+    pub fn scan(&self, prefix: &RowKey) -> Vec<(RowKey, Row)> {
         self.rows.scan(prefix).unwrap()
     }
 
@@ -408,7 +407,7 @@ impl Rows for Fetched<'_> {
         }
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         self.rows.scan(prefix)
     }
 }

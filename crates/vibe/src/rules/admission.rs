@@ -159,7 +159,9 @@ fn check_guard(
     if store.is_empty() {
         return Ok(());
     }
-    let currencies: Vec<String> = cx.row(&currencies_key())?.unwrap_or_default();
+    let currencies = cx
+        .shared::<Vec<String>>(&currencies_key())?
+        .unwrap_or_default();
     match message.facts.leak(&store, &currencies) {
         None => Ok(()),
         Some(index) => {
@@ -202,24 +204,24 @@ fn merchant_store(merchant_id: Option<&str>, cx: &Cx<'_>) -> Result<Vec<Private>
 /// The merchant that an envelope is about: of its payload, offer, order, return or dispute (VC-ADR-9).
 pub(super) fn merchant_of(payload: &Payload, cx: &Cx<'_>) -> Result<Option<String>, Stop> {
     let of_offer = |offer_id: &str| {
-        let row: Option<OfferRow> = cx.row(&key::offer(offer_id))?;
-        Ok::<_, Stop>(row.map(|row| row.merchant_id))
+        let row = cx.shared::<OfferRow>(&key::offer(offer_id))?;
+        Ok::<_, Stop>(row.map(|row| row.merchant_id.clone()))
     };
     let of_cert = |cert_id: &str| {
-        let row: Option<CertRow> = cx.row(&key::cert(cert_id))?;
-        Ok::<_, Stop>(row.map(|row| row.merchant_id))
+        let row = cx.shared::<CertRow>(&key::cert(cert_id))?;
+        Ok::<_, Stop>(row.map(|row| row.merchant_id.clone()))
     };
     let of_order = |order_id: &str| {
-        let row: Option<OrderRow> = cx.row(&Table::Orders.key(order_id))?;
-        Ok::<_, Stop>(row.map(|row| row.merchant_id))
+        let row = cx.shared::<OrderRow>(&Table::Orders.key(order_id))?;
+        Ok::<_, Stop>(row.map(|row| row.merchant_id.clone()))
     };
     let of_tx = |tx_id: &str| match cx.row::<String>(&key::transaction(tx_id))? {
         Some(order_id) => of_order(&order_id),
         None => Ok(None),
     };
     let of_dispute = |dispute_id: &str| {
-        let row: Option<CaseFile> = cx.row(&key::case_file(dispute_id))?;
-        Ok::<_, Stop>(row.map(|row| row.merchant_id))
+        let row = cx.shared::<CaseFile>(&key::case_file(dispute_id))?;
+        Ok::<_, Stop>(row.map(|row| row.merchant_id.clone()))
     };
     match payload {
         Payload::SetBusinessGoal(goal) => Ok(Some(goal.merchant_id.clone())),

@@ -13,7 +13,7 @@ use crate::action::Action;
 use crate::code::Code;
 use crate::money::MAX;
 use crate::world::rows::{
-    InventoryRow, LedgerRow, OrderRow, OrderState, Table, bytes, item, merchant_key,
+    InventoryRow, LedgerRow, OrderRow, OrderState, Table, item, merchant_key,
 };
 
 /// The platform roles that write.
@@ -112,7 +112,7 @@ impl Transfer {
         let child = Child::new(Action::UpdateLedger, PSP, &payload);
         for (row, delta) in self.rows.iter().zip(deltas) {
             diff.ops
-                .put(Table::Ledger, &row.account_id, bytes(row), turn.cx)?;
+                .put_row(Table::Ledger, &row.account_id, row.clone(), turn.cx)?;
             diff.ledger.push((row.account_id.clone(), delta));
         }
         Ok(child)
@@ -207,7 +207,7 @@ impl Restocking {
         );
         let entry = item(&self.row.merchant_id, &self.row.sku_id);
         diff.ops
-            .put(Table::Inventory, &entry, bytes(&self.row), turn.cx)?;
+            .put_row(Table::Inventory, &entry, self.row.clone(), turn.cx)?;
         diff.inventory.push(InventoryDelta {
             merchant_id: self.row.merchant_id,
             sku_id: self.row.sku_id,
@@ -249,6 +249,6 @@ pub(super) fn update_order(
     let child = Child::new(Action::UpdateOrder, from, &payload);
     diff.tx_id = Some(order.tx_id.clone());
     diff.ops
-        .put(Table::Orders, &order.order_id, bytes(&order), turn.cx)?;
+        .put_row(Table::Orders, &order.order_id, order.clone(), turn.cx)?;
     Ok(child)
 }

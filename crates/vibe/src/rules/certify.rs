@@ -201,7 +201,7 @@ pub(super) fn certify(turn: &mut Turn<'_, '_>, cert: &Certificate) -> Result<Eff
     });
     diff.ops
         .note("certs", &cert.cert_id, None, views::cert(&row));
-    turn.cx.put(key::cert(&cert.cert_id), &row);
+    turn.cx.put_value(key::cert(&cert.cert_id), row.clone());
     turn.session.certs.push(cert.cert_id.clone());
     turn.session.reach(Phase::Certified);
     if turn.gate_is_satisfied(&row, &found.mandate) {

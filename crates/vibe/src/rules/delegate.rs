@@ -45,7 +45,7 @@ pub(super) fn create_mandate(
     let mut diff = Diff::default();
     diff.ops
         .note("mandates", &mandate.mandate_id, None, views::mandate(&row));
-    turn.cx.put(row_key, &row);
+    turn.cx.put_value(row_key, row);
     Ok(Effect::of(diff))
 }
 
@@ -86,7 +86,7 @@ pub(super) fn approve(turn: &mut Turn<'_, '_>, cert_id: &str) -> Result<Effect, 
     let mut diff = Diff::default();
     diff.ops
         .note("certs", cert_id, Some(before), views::cert(&cert));
-    turn.cx.put(key::cert(cert_id), &cert);
+    turn.cx.put_value(key::cert(cert_id), cert);
     turn.cx.remove(key::waiting(cert_id));
     Ok(Effect::of(diff))
 }
@@ -108,7 +108,7 @@ pub(super) fn reject(turn: &mut Turn<'_, '_>, cert_id: &str) -> Result<Effect, S
     let mut diff = Diff::default();
     diff.ops
         .note("certs", cert_id, Some(before), views::cert(&cert));
-    turn.cx.put(key::cert(cert_id), &cert);
+    turn.cx.put_value(key::cert(cert_id), cert);
     turn.cx.remove(key::waiting(cert_id));
     Ok(Effect::of(diff))
 }

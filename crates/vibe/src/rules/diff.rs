@@ -7,6 +7,8 @@ use chancery_core::canonical::write_string;
 use chancery_core::decision::{Cx, Stop};
 use chancery_core::digest::Sha256Digest;
 use chancery_core::rows::RowsDamaged;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::world::hash::{advance, parse_world_hash};
 use crate::world::rows::{Table, world_hash_key};
@@ -32,8 +34,31 @@ impl Ops {
         cx: &mut Cx<'_>,
     ) -> Result<(), Stop> {
         let key = table.key(entry);
-        let before = cx.bytes(&key)?;
+        let before = cx.bytes(&key)?.map(|row| row.bytes().clone());
         cx.put_bytes(key, after.clone());
+        self.note_world(table, entry, before, after);
+        Ok(())
+    }
+
+    /// Writes a row of the world that is likely to be read again soon, and notes the change.
+    pub fn put_row<T>(
+        &mut self,
+        table: Table,
+        entry: &str,
+        row: T,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Stop>
+    where
+        T: Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static,
+    {
+        let key = table.key(entry);
+        let before = cx.bytes(&key)?.map(|row| row.bytes().clone());
+        let after = cx.put_value(key, row);
+        self.note_world(table, entry, before, after);
+        Ok(())
+    }
+
+    fn note_world(&mut self, table: Table, entry: &str, before: Option<Bytes>, after: Bytes) {
         self.0
             .entry((table.as_str(), entry.to_owned()))
             .and_modify(|op| op.after = after.clone())
@@ -42,7 +67,6 @@ impl Ops {
                 before,
                 after,
             });
-        Ok(())
     }
 
     /// Notes a change that is in no table of the world; `before` and `after` are canonical JSON without private values.

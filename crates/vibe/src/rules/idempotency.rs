@@ -50,7 +50,7 @@ pub(super) fn look_up(
         return Ok(Bound::Not);
     }
     if record.fingerprint == message.fingerprint().as_bytes() {
-        Ok(Bound::Same(row.slice_ref(record.body)))
+        Ok(Bound::Same(row.bytes().slice_ref(record.body)))
     } else {
         Ok(Bound::Other)
     }
@@ -68,7 +68,7 @@ struct Ends {
 }
 
 /// A key in the queue: when it was bound, for whom, and what it is.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Queued {
     at: Time,
     principal: Option<String>,

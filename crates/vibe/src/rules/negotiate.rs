@@ -124,7 +124,7 @@ fn offer_row(
 
 fn put_new(turn: &mut Turn<'_, '_>, offer_id: &str, row: &OfferRow, diff: &mut Diff) {
     diff.ops.note("offers", offer_id, None, views::offer(row));
-    turn.cx.put(key::offer(offer_id), row);
+    turn.cx.put_value(key::offer(offer_id), row.clone());
     turn.session.offers.push(offer_id.to_owned());
     turn.session.reach(Phase::Negotiating);
 }
@@ -148,7 +148,7 @@ pub(super) fn change_offer(
     change(row);
     diff.ops
         .note("offers", offer_id, Some(before), views::offer(row));
-    turn.cx.put(key::offer(offer_id), row);
+    turn.cx.put_value(key::offer(offer_id), row.clone());
 }
 
 /// `commerce.counter_offer`: a revised offer takes the place of the one it answers.
@@ -304,6 +304,6 @@ pub(super) fn create_cart(turn: &mut Turn<'_, '_>, cart: &Cart) -> Result<Effect
         Some(before),
         views::mandate(&mandate),
     );
-    turn.cx.put(key::mandate(&mandate_id), &mandate);
+    turn.cx.put_value(key::mandate(&mandate_id), mandate);
     Ok(Effect::of(diff))
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use bytes::Bytes;
 use chancery_core::decision::{Cx, Stop};
-use chancery_core::rows::RowsDamaged;
+use chancery_core::rows::{Row, RowsDamaged};
 use serde::Serialize;
 
 use super::turn::{Effect, Step, Turn};
@@ -93,7 +93,7 @@ fn damaged(row: &str) -> Stop {
 }
 
 /// The words of a query that any item has, with their rows: rarest first, of two that are as rare the first by name.
-fn postings<'w>(cx: &Cx<'_>, wanted: &'w BTreeSet<String>) -> Result<Vec<(&'w str, Bytes)>, Stop> {
+fn postings<'w>(cx: &Cx<'_>, wanted: &'w BTreeSet<String>) -> Result<Vec<(&'w str, Row)>, Stop> {
     let mut found = Vec::new();
     for word in wanted {
         if let Some(row) = cx.bytes(&word_key(word))? {
@@ -140,7 +140,7 @@ impl Filters<'_> {
 /// All items that have a word of the query and pass the filters, of the first that are examined.
 fn find<'r>(
     cx: &Cx<'_>,
-    postings: &'r [(&str, Bytes)],
+    postings: &'r [(&str, Row)],
     filters: &Filters<'_>,
 ) -> Result<Groups<'r>, Stop> {
     let mut groups = Groups::new();
@@ -154,7 +154,7 @@ fn find<'r>(
                 return Ok(groups);
             }
             // What has a rarer word was examined with it: had that row been cut, examining would have ended there.
-            let has = |(word, _): &&(&str, Bytes)| card.has_word(word);
+            let has = |(word, _): &&(&str, Row)| card.has_word(word);
             if postings[..index].iter().any(|posting| has(&posting)) {
                 continue;
             }

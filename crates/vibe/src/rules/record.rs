@@ -77,7 +77,8 @@ pub(super) fn accept(
         follow_up_error = follow::follow(&mut turn, step, payload, &done, &mut emitted)?;
     }
     turn.session.clock = turn.eval;
-    turn.cx.put(key::session(turn.session_id), &turn.session);
+    turn.cx
+        .put_value(key::session(turn.session_id), turn.session.clone());
     if let (Some(agent), Some(line)) = (sender.principal, sender.answers) {
         turn.cx.put(key::answered(agent, line), &step.msg_id);
     }

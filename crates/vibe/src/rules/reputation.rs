@@ -9,7 +9,7 @@ use super::diff::Diff;
 use super::turn::{Child, Effect, Turn};
 use crate::action::Action;
 use crate::code::{Code, Fault};
-use crate::world::rows::{ReputationRow, Table, bytes};
+use crate::world::rows::{ReputationRow, Table};
 
 /// A merchant's score as it will be.
 pub(super) struct Standing {
@@ -74,9 +74,9 @@ impl Standing {
             (0..=1_000).contains(&self.row.score),
             "a score is within its bounds"
         );
-        let merchant_id = &self.row.merchant_id;
+        let merchant_id = self.row.merchant_id.clone();
         diff.ops
-            .put(Table::Reputation, merchant_id, bytes(&self.row), turn.cx)
+            .put_row(Table::Reputation, &merchant_id, self.row, turn.cx)
     }
 }
 

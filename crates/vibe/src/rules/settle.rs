@@ -19,7 +19,7 @@ use crate::state::{
     AuthRow, AuthState, CertRow, CertState, Hold, Holds, MandateRow, OfferState, OrderFile, Phase,
     key,
 };
-use crate::world::rows::{LedgerRow, Merchant, OrderRow, OrderState, Table, bytes, merchant_key};
+use crate::world::rows::{LedgerRow, Merchant, OrderRow, OrderState, Table, merchant_key};
 
 /// The mandate that a certificate binds.
 fn mandate_of(turn: &Turn<'_, '_>, cert: &CertRow) -> Result<MandateRow, Stop> {
@@ -67,7 +67,7 @@ pub(super) fn authorize(
     let mut diff = Diff::default();
     diff.ops
         .note("certs", &payment.cert_id, Some(before), views::cert(&cert));
-    turn.cx.put(key::cert(&payment.cert_id), &cert);
+    turn.cx.put_value(key::cert(&payment.cert_id), cert);
     turn.session.reach(Phase::Authorized);
     Ok(Effect::of(diff))
 }
@@ -118,7 +118,7 @@ fn hold(turn: &mut Turn<'_, '_>, mut holds: Holds, auth: &AuthRow, amount: u64) 
         amount,
         until: auth.until,
     });
-    turn.cx.put(key::holds(&auth.account_id), &holds);
+    turn.cx.put_value(key::holds(&auth.account_id), holds);
 }
 
 /// Gives held money back.
@@ -135,7 +135,7 @@ pub(super) fn release_hold(
     if holds.0.is_empty() {
         turn.cx.remove(row_key);
     } else {
-        turn.cx.put(row_key, &holds);
+        turn.cx.put_value(row_key, holds);
     }
     Ok(())
 }
@@ -259,7 +259,7 @@ fn create_order(turn: &mut Turn<'_, '_>, order: &OrderRow, diff: &mut Diff) -> R
     };
     let child = Child::new(Action::CreateOrder, PSP, &payload);
     diff.ops
-        .put(Table::Orders, &order.order_id, bytes(order), turn.cx)?;
+        .put_row(Table::Orders, &order.order_id, order.clone(), turn.cx)?;
     turn.cx.put(key::transaction(&order.tx_id), &order.order_id);
     let file = OrderFile {
         session_id: turn.session_id.to_owned(),
@@ -288,7 +288,7 @@ fn consume(
         Some(before),
         views::mandate(&mandate),
     );
-    turn.cx.put(key::mandate(&cert.mandate_id), &mandate);
+    turn.cx.put_value(key::mandate(&cert.mandate_id), mandate);
     let before = views::cert(&cert);
     cert.state = CertState::Consumed;
     if let Some(auth) = &mut cert.auth {
@@ -296,7 +296,7 @@ fn consume(
     }
     diff.ops
         .note("certs", cert_id, Some(before), views::cert(&cert));
-    turn.cx.put(key::cert(cert_id), &cert);
+    turn.cx.put_value(key::cert(cert_id), cert.clone());
     for waiting in turn.session.certs.clone() {
         turn.cx.remove(key::waiting(&waiting));
     }

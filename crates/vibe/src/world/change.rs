@@ -186,9 +186,8 @@ impl Words {
         if !self.0.contains_key(word) {
             let posting = match cx.bytes(&word_key(word))? {
                 None => Posting::default(),
-                Some(row) => {
-                    Posting::parse(&row).ok_or_else(|| RowsDamaged(format!("vibe-word/{word}")))?
-                }
+                Some(row) => Posting::parse(row.bytes())
+                    .ok_or_else(|| RowsDamaged(format!("vibe-word/{word}")))?,
             };
             self.0.insert(word.to_owned(), posting);
         }

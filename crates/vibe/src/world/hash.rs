@@ -1,9 +1,8 @@
 //! The two hashes of the world (VC-WLD-4).
 
-use bytes::Bytes;
 use chancery_core::canonical::write_string;
 use chancery_core::digest::{Sha256, Sha256Digest};
-use chancery_core::rows::{RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Row, RowKey, Rows, RowsDamaged};
 
 use super::rows::{Table, world_hash_key};
 
@@ -26,7 +25,7 @@ pub fn state_hash(rows: &dyn Rows) -> Result<Sha256Digest, RowsDamaged> {
     Ok(hash.finish())
 }
 
-fn hash_rows(rows: &[(RowKey, Bytes)], hash: &mut Sha256) {
+fn hash_rows(rows: &[(RowKey, Row)], hash: &mut Sha256) {
     let mut text = Vec::new();
     hash.update(b"{");
     for (number, (key, row)) in rows.iter().enumerate() {

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use chancery_core::canonical::write_string;
-use chancery_core::rows::{Lookup, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, Row, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use serde::de::DeserializeOwned;
 
@@ -103,11 +103,11 @@ pub fn row(
     if is_hidden(table, reader) {
         return Ok(None);
     }
-    let Some(bytes) = bytes_of(rows, &table.key(entry))? else {
+    let Some(row) = bytes_of(rows, &table.key(entry))? else {
         return Ok(None);
     };
-    let seen = may_see(rows, table, entry, &bytes, reader)?;
-    Ok(seen.then_some(bytes))
+    let seen = may_see(rows, table, entry, &row, reader)?;
+    Ok(seen.then_some(row.bytes().clone()))
 }
 
 /// Whether a caller may see nothing of a table.
@@ -127,7 +127,7 @@ const AT_ONCE: usize = 1_000;
 
 /// Fetches rows of a table in order: those after a key, at most so many.
 pub type Fetch<'f> =
-    &'f dyn Fn(&RowKey, Option<&RowKey>, usize) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged>;
+    &'f dyn Fn(&RowKey, Option<&RowKey>, usize) -> Result<Vec<(RowKey, Row)>, RowsDamaged>;
 
 /// A part of a table as the caller may see it: at most `limit` rows after an entry, in the order of their keys.
 /// `{"next": key|null, "rows": {key: row}, "table": name}`; where there may be more, `next` is the entry to go on after.
@@ -188,7 +188,7 @@ fn may_see(
     rows: &dyn Rows,
     table: Table,
     entry: &str,
-    row: &Bytes,
+    row: &[u8],
     reader: &Reader,
 ) -> Result<bool, RowsDamaged> {
     match table {
@@ -322,9 +322,9 @@ fn get<T: DeserializeOwned>(rows: &dyn Rows, row_key: &RowKey) -> Result<Option<
         .transpose()
 }
 
-fn bytes_of(rows: &dyn Rows, row_key: &RowKey) -> Result<Option<Bytes>, RowsDamaged> {
+fn bytes_of(rows: &dyn Rows, row_key: &RowKey) -> Result<Option<Row>, RowsDamaged> {
     Ok(match rows.get(row_key) {
-        Lookup::Found(bytes) => Some(bytes),
+        Lookup::Found(row) => Some(row),
         Lookup::Absent => None,
         // Readers see committed rows; a scan reaches what is not in memory.
         Lookup::NotLoaded => rows.scan(row_key)?.into_iter().next().map(|(_, row)| row),

@@ -4,14 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use chancery_core::digest::{Sha256, Sha256Digest};
 use chancery_core::json::{
     self, DuplicateNames, Integers, Object, Overflow, Place, ReadRules, Value,
 };
 use chancery_core::keys::p256::VerifyingKey;
 use chancery_core::keys::{Algorithm, KeyRecord, KeySource, KeyState};
-use chancery_core::rows::MapRows;
+use chancery_core::rows::{MapRows, RowChange};
 
 use super::hash::state_hash;
 use super::index::{Card, Posting, word_key, words_of};
@@ -211,7 +210,7 @@ impl Seed {
         rows.apply(
             self.merchants
                 .iter()
-                .map(|row| (merchant_key(&row.merchant_id), Some(bytes(row)))),
+                .map(|row| (merchant_key(&row.merchant_id), Some(bytes(row).into()))),
         );
         rows.apply(self.index_rows());
         let mut currencies: BTreeSet<&str> = self
@@ -220,35 +219,35 @@ impl Seed {
             .map(|row| row.currency.as_str())
             .collect();
         currencies.insert(&self.currency);
-        rows.apply([(currencies_key(), Some(bytes(&currencies)))]);
+        rows.apply([(currencies_key(), Some(bytes(&currencies).into()))]);
         let hash = state_hash(&rows).expect("rows in memory are never damaged");
-        rows.apply([(
-            world_hash_key(),
-            Some(Bytes::copy_from_slice(hash.as_bytes())),
-        )]);
+        rows.apply([(world_hash_key(), Some(hash.as_bytes().to_vec().into()))]);
         rows
     }
 
-    fn table_rows(&self) -> Vec<(chancery_core::rows::RowKey, Option<Bytes>)> {
+    fn table_rows(&self) -> Vec<RowChange> {
         let mut rows = Vec::new();
         for row in &self.catalog {
             let entry = item(&row.merchant_id, &row.sku_id);
-            rows.push((Table::Catalog.key(&entry), Some(bytes(row))));
+            rows.push((Table::Catalog.key(&entry), Some(bytes(row).into())));
         }
         for row in &self.inventory {
             let entry = item(&row.merchant_id, &row.sku_id);
-            rows.push((Table::Inventory.key(&entry), Some(bytes(row))));
+            rows.push((Table::Inventory.key(&entry), Some(bytes(row).into())));
         }
         for row in &self.ledger {
-            rows.push((Table::Ledger.key(&row.account_id), Some(bytes(row))));
+            rows.push((Table::Ledger.key(&row.account_id), Some(bytes(row).into())));
         }
         for row in &self.reputation {
-            rows.push((Table::Reputation.key(&row.merchant_id), Some(bytes(row))));
+            rows.push((
+                Table::Reputation.key(&row.merchant_id),
+                Some(bytes(row).into()),
+            ));
         }
         rows
     }
 
-    fn index_rows(&self) -> Vec<(chancery_core::rows::RowKey, Option<Bytes>)> {
+    fn index_rows(&self) -> Vec<RowChange> {
         let mut postings: BTreeMap<String, Posting> = BTreeMap::new();
         for row in &self.catalog {
             let entry = item(&row.merchant_id, &row.sku_id);
@@ -262,7 +261,7 @@ impl Seed {
         }
         postings
             .iter()
-            .map(|(word, posting)| (word_key(word), Some(posting.to_row())))
+            .map(|(word, posting)| (word_key(word), Some(posting.to_row().into())))
             .collect()
     }
 

@@ -92,7 +92,7 @@ fn every_row_of_the_world_is_canonical() {
     for table in Table::ALL {
         for (key, row) in desk.host.rows().scan(&table.prefix()).unwrap() {
             let value = json::read(&row, &ReadRules::OWN).unwrap();
-            assert_eq!(to_bytes(&value, Dialect::Vibe), row, "{key:?}");
+            assert_eq!(to_bytes(&value, Dialect::Vibe), *row, "{key:?}");
             rows += 1;
         }
     }

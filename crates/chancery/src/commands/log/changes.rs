@@ -1,8 +1,7 @@
 //! What decisions changed: the rules run along a log, and whoever asks gets the rows that a unit wrote.
 
-use bytes::Bytes;
 use chancery_core::decision::WindowsBelow;
-use chancery_core::rows::{Lookup, RowChange, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowId, WindowName};
 use chancery_journal::{Backing, Fold, Head, InMemory, Produced, Recorded};
@@ -46,7 +45,7 @@ impl Rows for Watched {
         self.rows.get(key)
     }
 
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Bytes)>, RowsDamaged> {
+    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
         self.rows.scan(prefix)
     }
 }

@@ -6,19 +6,19 @@ use bytes::Bytes;
 use chancery_core::delivery::OUTBOX;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::protocol::Suite;
-use chancery_core::rows::{MapRows, RowKey};
+use chancery_core::rows::{MapRows, Row, RowKey};
 use chancery_core::timer::TIMERS;
 use chancery_journal::line::parse;
 use chancery_journal::{Fold, Head, InMemory, Recorded, Replayer, Units, Verifier, prepare};
 use chancery_store::Store;
 
 /// All rows but those of work that is done with outside the log.
-pub fn rows_of(store: &dyn Store) -> BTreeMap<RowKey, Bytes> {
+pub fn rows_of(store: &dyn Store) -> BTreeMap<RowKey, Row> {
     let all = RowKey::from_stored(Bytes::new());
     without_agenda(store.scan(&all, None, usize::MAX).unwrap())
 }
 
-fn without_agenda(rows: impl IntoIterator<Item = (RowKey, Bytes)>) -> BTreeMap<RowKey, Bytes> {
+fn without_agenda(rows: impl IntoIterator<Item = (RowKey, Row)>) -> BTreeMap<RowKey, Row> {
     let is_agenda = |key: &RowKey| key.is_in(OUTBOX) || key.is_in(TIMERS);
     rows.into_iter()
         .filter(|(key, _)| !is_agenda(key))
@@ -44,7 +44,7 @@ pub fn assert_log_gives<S: Suite + Clone>(suite: &S, store: &dyn Store) {
     assert_eq!(rows_of(store), fold(suite, &lines));
 }
 
-fn fold<S: Suite + Clone>(suite: &S, lines: &[Bytes]) -> BTreeMap<RowKey, Bytes> {
+fn fold<S: Suite + Clone>(suite: &S, lines: &[Bytes]) -> BTreeMap<RowKey, Row> {
     let mut fold = Fold::new(suite.clone(), InMemory::default(), Head::EMPTY, true).unwrap();
     let mut units = Units::default();
     for canonical in lines {

@@ -4,7 +4,7 @@ use chancery_store::Store;
 use super::Factory;
 use crate::support::*;
 
-fn names(rows: &[(RowKey, bytes::Bytes)]) -> Vec<String> {
+fn names(rows: &[(RowKey, chancery_core::rows::Row)]) -> Vec<String> {
     rows.iter()
         .map(|(key, _)| String::from_utf8(key.parts()[1].clone()).unwrap())
         .collect()
