@@ -26,6 +26,11 @@ const NEEDS: &[Need] = &[
         program: "nats-server",
         package: "nats-server",
     },
+    // keeps journals that several nodes share; its own programs are in a folder of their version
+    Need {
+        program: "pg_ctlcluster",
+        package: "postgresql",
+    },
     // brings the official clients of A2A and MCP, and the Node.js that they run on
     Need {
         program: "npm",

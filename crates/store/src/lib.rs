@@ -1,4 +1,4 @@
-//! Where the log and its rows are kept: one trait, one contract, embedded and in memory.
+//! Where the log and its rows are kept: one trait, one contract, embedded, in PostgreSQL and in memory.
 //!
 //! Guarantees: what [`Store::commit`] acknowledged survives whatever its store says it survives (the embedded one:
 //! `kill -9` and a power cut); readers see committed rows only; a log that was changed or lost lines is found out.
@@ -19,6 +19,7 @@ mod memory;
 mod opening;
 mod ops;
 mod pending;
+mod postgres;
 mod recover;
 mod rows;
 mod sidelog;
@@ -32,6 +33,7 @@ pub use embedded::Embedded;
 pub use lock::LockError;
 pub use memory::Memory;
 pub use opening::{OpenError, Options, Tail};
+pub use postgres::{Postgres, PostgresError, PostgresOptions};
 pub use recover::{RecoverError, Recovered, recover};
 pub use rows::StoreRows;
 pub use sidelog::{SideLog, SideLogLimits};

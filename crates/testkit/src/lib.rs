@@ -1,12 +1,13 @@
 //! A protocol that only tests speak, and a host in memory that runs it.
 //!
 //! It uses every verb that the four protocols need of the spine, and nothing else. No node serves it.
-//! Beside it, real NATS servers for tests of what crosses a broker.
+//! Beside it, real NATS and PostgreSQL servers for tests of what crosses them.
 
 mod host;
 pub mod inputs;
 mod message;
 pub mod nats_server;
+pub mod postgres_server;
 mod rules;
 mod seal;
 mod settings;

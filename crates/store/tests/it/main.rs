@@ -7,6 +7,7 @@ mod damage;
 mod failing_disk;
 mod files;
 mod index;
+mod postgres;
 mod power_cut;
 mod recovery;
 mod scrubbing;

@@ -6,7 +6,9 @@ use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowName};
 use chancery_journal::{Chain, Head, Lines};
-use chancery_store::{Batch, Embedded, Options, Store, StoredUnit, Tail};
+use chancery_store::{
+    Batch, CommitError, Embedded, Options, PostgresOptions, Store, StoredUnit, Tail,
+};
 
 pub const SEEN: WindowName = "test/seen";
 pub const WINDOWS: &[WindowName] = &[SEEN];
@@ -147,4 +149,44 @@ pub fn take_in_blindly(store: &Embedded, tail: &Tail) -> Head {
     };
     store.take_in(vec![nothing], head).unwrap();
     head
+}
+
+/// A journal on a PostgreSQL server, with the smallest cache.
+pub fn journal(url: &str, name: &str) -> PostgresOptions {
+    PostgresOptions {
+        url: url.to_owned(),
+        journal: name.to_owned(),
+        row_cache_bytes: 1,
+        windows: WINDOWS,
+        rows_version: 1,
+    }
+}
+
+/// A counter's next value, decided on what the store holds.
+pub fn count(store: &impl Store, base: Head) -> Batch {
+    let rows = store.load(&[key("counter")]).unwrap();
+    let before: u64 = value(&rows, 0).unwrap_or("0").parse().unwrap();
+    counted(base, before)
+}
+
+/// A counter's next value after `before`.
+pub fn counted(base: Head, before: u64) -> Batch {
+    batch(base, |chain| {
+        vec![unit(
+            chain,
+            1,
+            vec![put("counter", &(before + 1).to_string())],
+        )]
+    })
+}
+
+/// Counts one on, however often others are faster.
+pub fn count_on(store: &impl Store) {
+    let mut base = store.head();
+    while let Err(error) = store.commit(count(store, base)) {
+        let CommitError::Behind { head, .. } = error else {
+            panic!("{error}")
+        };
+        base = head;
+    }
 }

@@ -6,7 +6,11 @@ mod races;
 mod rows;
 mod windows;
 
-use chancery_store::{Embedded, Memory, Store};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chancery_store::{Embedded, Memory, Postgres, Store};
+use chancery_testkit::postgres_server::PostgresServer;
 
 use crate::support;
 
@@ -75,10 +79,47 @@ impl Factory for OfMemory {
     fn settle(&self, _: &Memory) {}
 }
 
+/// Journals of one server, which is there for as long as the tests run.
+pub struct OfPostgres(String);
+
+fn server() -> &'static str {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    SERVER.get_or_init(PostgresServer::start).url()
+}
+
+impl OfPostgres {
+    fn open(&self) -> Postgres {
+        Postgres::open(&support::journal(server(), &self.0)).unwrap()
+    }
+}
+
+impl Factory for OfPostgres {
+    type Store = Postgres;
+
+    fn fresh() -> (Self, Postgres) {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let factory = Self(format!("contract-{}-{number}", std::process::id()));
+        let store = factory.open();
+        (factory, store)
+    }
+
+    fn reopened(&self, store: Postgres) -> Option<Postgres> {
+        store.close().unwrap();
+        drop(store);
+        Some(self.open())
+    }
+
+    fn settle(&self, _: &Postgres) {}
+}
+
 macro_rules! contract {
     ($($module:ident :: $test:ident),* $(,)?) => {
         mod embedded {
             $(#[test] fn $test() { super::$module::$test::<super::OfFiles>(); })*
+        }
+        mod postgres {
+            $(#[test] fn $test() { super::$module::$test::<super::OfPostgres>(); })*
         }
         mod memory {
             $(#[test] fn $test() { super::$module::$test::<super::OfMemory>(); })*

@@ -1,27 +1,10 @@
 use chancery_core::digest::Sha256Digest;
 use chancery_core::rows::RowChange;
 use chancery_journal::Head;
-use chancery_store::{Batch, CommitError, Store};
+use chancery_store::{CommitError, Store};
 
 use super::Factory;
 use crate::support::*;
-
-/// A counter's next value, decided on what the store holds.
-fn count(store: &impl Store, base: Head) -> Batch {
-    let rows = store.load(&[key("counter")]).unwrap();
-    let before: u64 = value(&rows, 0).unwrap_or("0").parse().unwrap();
-    counted(base, before)
-}
-
-fn counted(base: Head, before: u64) -> Batch {
-    batch(base, |chain| {
-        vec![unit(
-            chain,
-            1,
-            vec![put("counter", &(before + 1).to_string())],
-        )]
-    })
-}
 
 pub fn a_handle_that_lost_a_race_decides_again<F: Factory>() {
     // CH-JRN-5: batches queue; the loser takes the changes in and decides again.
@@ -68,13 +51,7 @@ pub fn two_handles_commit_in_turn<F: Factory>() {
         for handle in [&first, &second] {
             scope.spawn(move || {
                 for _ in 0..100 {
-                    let mut base = handle.head();
-                    while let Err(error) = handle.commit(count(handle, base)) {
-                        let CommitError::Behind { head, .. } = error else {
-                            panic!("{error}")
-                        };
-                        base = head;
-                    }
+                    count_on(handle);
                 }
             });
         }

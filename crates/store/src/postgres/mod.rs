@@ -1,0 +1,379 @@
+//! The store in PostgreSQL: the same lines and rows in tables, committed under a lock on the journal's head row (CH-JRN-5).
+//!
+//! Guarantees: a batch is one transaction; batches of any number of processes on one journal follow each other, and one
+//! that was decided on an old head gets what it missed; what rules read is of one moment. A connection that ends in the
+//! middle of a commit leaves no doubt: the head row is locked anew, which waits for whatever became of the transaction,
+//! and then says whether the batch is there.
+
+mod commit;
+mod link;
+mod packed;
+mod reads;
+mod schema;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use bytes::Bytes;
+use chancery_core::digest::Sha256Digest;
+use chancery_core::line::Seq;
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
+use chancery_core::time::{Time, format_audit, parse_audit};
+use chancery_core::window::{Remember, WindowId, WindowName, Windows};
+use chancery_journal::Head;
+use tokio_postgres::Client;
+
+use crate::cache::Cache;
+use crate::contract::{Batch, CommitError, Store, StoreError};
+use crate::windows;
+use link::Link;
+
+/// How a store in PostgreSQL is opened.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// Where the server is: `postgres://…`.
+    pub url: String,
+    /// Which journal of the database: a tenant's own. It is begun when it is not there.
+    pub journal: String,
+    /// How much memory cached rows may take.
+    pub row_cache_bytes: usize,
+    /// The windows that the rules use.
+    pub windows: &'static [WindowName],
+    /// Raised whenever rules write rows differently.
+    pub rows_version: u32,
+}
+
+/// Why PostgreSQL could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PostgresError {
+    /// It says so itself.
+    #[error("PostgreSQL: {}", told(.0))]
+    Server(#[from] tokio_postgres::Error),
+    /// A newer build has changed the tables.
+    #[error("the database has the tables of a newer version ({found}, this one knows {known})")]
+    Newer {
+        /// What the database says.
+        found: i32,
+        /// What this build knows.
+        known: usize,
+    },
+    /// The journal's rows were written by other rules.
+    #[error("the rows of this journal are of version {found}, this build writes version {known}")]
+    OtherRows {
+        /// What the journal says.
+        found: i64,
+        /// What this build writes.
+        known: u32,
+    },
+    /// What the database holds is not what this program writes.
+    #[error("the database is damaged: {0}")]
+    Damaged(String),
+    /// This handle knows a journal that went on too far without it.
+    #[error("line {0} is too far behind")]
+    TooFarBehind(Seq),
+    /// No thread could be started.
+    #[error("no thread for PostgreSQL: {0}")]
+    Runtime(String),
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// What the server said, where it said something: the error alone is a word.
+fn told(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => format!("{} ({})", said.message(), said.code().code()),
+        None => {
+            let source = std::error::Error::source(error);
+            source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+        }
+    }
+}
+
+impl From<PostgresError> for StoreError {
+    fn from(error: PostgresError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A handle on a journal in PostgreSQL. A clone is another handle of the same process, which may lose races.
+#[derive(Clone)]
+pub struct Postgres {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    link: Link,
+    journal: i64,
+    window_names: &'static [WindowName],
+    cache: Cache,
+    windows: RwLock<Windows>,
+    /// As far as this process knows.
+    head: RwLock<Head>,
+    commits: Mutex<Commits>,
+    is_closed: AtomicBool,
+}
+
+/// What following the journal in order needs.
+struct Commits {
+    /// The connection that commits; none after it ended.
+    client: Option<Arc<Client>>,
+    change: u64,
+    forgotten_minute: Option<i64>,
+}
+
+impl Postgres {
+    /// Opens a journal, and brings the tables to this build's state.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or its tables are not this build's.
+    pub fn open(options: &PostgresOptions) -> Result<Self, PostgresError> {
+        let link = Link::new(&options.url)?;
+        let mut client = link.connect()?;
+        let (name, rows_version) = (options.journal.clone(), i64::from(options.rows_version));
+        let begun = link.run(async move {
+            schema::migrate(&mut client).await?;
+            begin(&client, &name, rows_version).await
+        })?;
+        if begun.rows_version != i64::from(options.rows_version) {
+            return Err(PostgresError::OtherRows {
+                found: begun.rows_version,
+                known: options.rows_version,
+            });
+        }
+        let mut all = Windows::default();
+        for (stored, records) in &begun.packets {
+            let Some(name) = options.windows.iter().find(|name| *name == stored) else {
+                continue;
+            };
+            let records = windows::unpack(name, records)
+                .ok_or_else(|| PostgresError::Damaged("a packet of records is cut".to_owned()))?;
+            records.iter().for_each(|record| all.remember(record));
+        }
+        let time = begun.head.time;
+        time.into_iter().for_each(|time| all.forget_ended(time));
+        let shared = Shared {
+            link,
+            journal: begun.journal,
+            window_names: options.windows,
+            // Other processes may add rows at any time: what is not in memory has to be asked for.
+            cache: Cache::new(options.row_cache_bytes, false),
+            windows: RwLock::new(all),
+            head: RwLock::new(begun.head),
+            commits: Mutex::new(Commits {
+                client: None,
+                change: 0,
+                forgotten_minute: None,
+            }),
+            is_closed: AtomicBool::new(false),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// Takes in what other processes committed. Gives the head.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or this process is too far behind.
+    pub fn follow(&self) -> Result<Head, StoreError> {
+        self.shared.ensure_open()?;
+        let mut commits = self.shared.lock_commits();
+        self.shared.catch_up(&mut commits)?;
+        Ok(self.shared.head())
+    }
+}
+
+/// A journal as it was found or begun.
+struct Begun {
+    journal: i64,
+    rows_version: i64,
+    head: Head,
+    packets: Vec<(String, Vec<u8>)>,
+}
+
+async fn begin(client: &Client, name: &str, rows_version: i64) -> Result<Begun, PostgresError> {
+    // One snapshot: the records must be those of the head.
+    client
+        .execute(
+            "INSERT INTO chancery.journal (name, rows_version, seq, hash)
+             VALUES ($1, $2::bigint, 0, $3) ON CONFLICT (name) DO NOTHING",
+            &[&name, &rows_version, &&Sha256Digest::ZERO.0[..]],
+        )
+        .await?;
+    let found = client
+        .query(
+            "SELECT j.id, j.rows_version::bigint, j.seq, j.hash, j.time, p.name, p.records
+             FROM chancery.journal j LEFT JOIN chancery.packet p ON p.journal = j.id
+             WHERE j.name = $1 ORDER BY p.id",
+            &[&name],
+        )
+        .await?;
+    let first = found
+        .first()
+        .ok_or_else(|| PostgresError::Damaged(format!("the journal {name} is gone")))?;
+    let packet = |row: &tokio_postgres::Row| -> Option<(String, Vec<u8>)> {
+        Some((row.get::<_, Option<String>>(5)?, row.get(6)))
+    };
+    Ok(Begun {
+        journal: first.get(0),
+        rows_version: first.get(1),
+        head: head_of(first, 2)?,
+        packets: found.iter().filter_map(packet).collect(),
+    })
+}
+
+/// A head in three columns.
+fn head_of(row: &tokio_postgres::Row, column: usize) -> Result<Head, PostgresError> {
+    let damaged = |what: &str| PostgresError::Damaged(format!("{what} of the head"));
+    let hash: &[u8] = row.get(column + 1);
+    let time: Option<&str> = row.get(column + 2);
+    Ok(Head {
+        seq: seq_of(row.get(column)),
+        hash: Sha256Digest(hash.try_into().map_err(|_| damaged("the hash"))?),
+        time: time
+            .map(parse_audit)
+            .transpose()
+            .map_err(|_| damaged("the time"))?,
+    })
+}
+
+fn time_text(time: Option<Time>) -> Option<String> {
+    time.map(|time| format_audit(time).as_str().to_owned())
+}
+
+/// PostgreSQL's integers are signed; ours come back as they went in.
+fn seq_of(stored: i64) -> Seq {
+    stored as Seq
+}
+
+fn stored(seq: Seq) -> i64 {
+    seq as i64
+}
+
+impl Shared {
+    fn head(&self) -> Head {
+        *self.head.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_commits(&self) -> MutexGuard<'_, Commits> {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ensure_open(&self) -> Result<(), StoreError> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(PostgresError::Closed.into());
+        }
+        Ok(())
+    }
+
+    /// Takes committed changes in: they are in the database, so no row has to be kept for it.
+    fn take(&self, commits: &mut Commits, rows: &[RowChange], remembered: &[Remember], head: Head) {
+        commits.change += 1;
+        self.cache.apply(rows, commits.change);
+        self.cache.set_written(commits.change);
+        let minute = head.time.map(|time| time.unix_seconds().div_euclid(60));
+        if !remembered.is_empty() || minute > commits.forgotten_minute {
+            let mut windows = self.windows.write().unwrap_or_else(PoisonError::into_inner);
+            windows.remember_all(remembered);
+            if minute > commits.forgotten_minute {
+                commits.forgotten_minute = minute;
+                head.time
+                    .into_iter()
+                    .for_each(|time| windows.forget_ended(time));
+            }
+        }
+        *self.head.write().unwrap_or_else(PoisonError::into_inner) = head;
+    }
+}
+
+impl Store for Postgres {
+    fn head(&self) -> Head {
+        self.shared.head()
+    }
+
+    fn peek(&self, key: &RowKey) -> Lookup {
+        self.shared.cache.peek(key)
+    }
+
+    fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Row>>, StoreError> {
+        self.shared.ensure_open()?;
+        Ok(self.shared.load(keys)?)
+    }
+
+    fn scan(
+        &self,
+        prefix: &RowKey,
+        after: Option<&RowKey>,
+        limit: usize,
+    ) -> Result<Vec<(RowKey, Row)>, StoreError> {
+        self.shared.ensure_open()?;
+        Ok(self.shared.scan(prefix, after, limit)?)
+    }
+
+    fn find(&self, window: WindowName, id: &WindowId, now: Time) -> Option<u64> {
+        let windows = self.shared.windows.read();
+        windows
+            .unwrap_or_else(PoisonError::into_inner)
+            .find(window, id, now)
+    }
+
+    fn window_len(&self) -> usize {
+        let windows = self.shared.windows.read();
+        windows.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn commit(&self, batch: Batch) -> Result<Head, CommitError> {
+        self.shared
+            .ensure_open()
+            .map_err(|error| CommitError::Failed(error.0))?;
+        self.shared.commit(batch)
+    }
+
+    fn forget(&self, keys: &[RowKey]) -> Result<(), StoreError> {
+        self.shared.ensure_open()?;
+        Ok(self.shared.forget(keys)?)
+    }
+
+    fn lines(&self, from: Seq, limit: usize) -> Result<Vec<Bytes>, StoreError> {
+        self.shared.ensure_open()?;
+        Ok(self.shared.lines(from, limit)?)
+    }
+
+    fn lag(&self) -> u64 {
+        0
+    }
+
+    fn ops_get(&self, key: &RowKey) -> Result<Option<Row>, StoreError> {
+        self.shared.ensure_open()?;
+        Ok(self.shared.progress(key)?)
+    }
+
+    fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
+        self.shared.ensure_open()?;
+        Ok(self.shared.all_progress(prefix)?)
+    }
+
+    fn ops_put(&self, changes: &[RowChange], synced: bool) -> Result<(), StoreError> {
+        self.shared.ensure_open()?;
+        Ok(self.shared.put_progress(changes, synced)?)
+    }
+
+    fn is_durable(&self) -> bool {
+        true
+    }
+
+    fn cache_bytes(&self) -> usize {
+        self.shared.cache.bytes()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        // Nobody commits any more once the lock was had with the flag set.
+        let mut commits = self.shared.lock_commits();
+        self.shared.is_closed.store(true, Ordering::SeqCst);
+        commits.client = None;
+        drop(commits);
+        self.shared.link.close();
+        Ok(())
+    }
+}

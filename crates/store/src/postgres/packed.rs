@@ -1,0 +1,116 @@
+//! The changes of one batch as bytes, for the nodes that did not make it.
+
+use bytes::Bytes;
+use chancery_core::rows::{Row, RowChange, RowKey};
+use chancery_core::window::{Remember, WindowName};
+
+use crate::changes::Changes;
+use crate::windows;
+
+/// A change of a row stands for itself, a packet of window records for many.
+const PUT: u8 = 0;
+const REMOVED: u8 = 1;
+const PACKET: u8 = 2;
+
+/// Packs what units changed, in order.
+pub(super) fn pack(changes: &Changes) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    for (key, value) in changes.rows() {
+        out.push(if value.is_some() { PUT } else { REMOVED });
+        push(key.as_bytes(), &mut out);
+        if let Some(row) = value {
+            push(row, &mut out);
+        }
+    }
+    let remembered: Vec<Remember> = changes.remembered().copied().collect();
+    for packet in windows::pack(&remembered) {
+        out.push(PACKET);
+        push(packet.window.as_bytes(), &mut out);
+        push(&packet.bytes, &mut out);
+    }
+    out
+}
+
+fn push(part: &[u8], out: &mut Vec<u8>) {
+    let len = u32::try_from(part.len()).expect("a row is smaller than a batch, a batch than 4 GiB");
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(part);
+}
+
+/// Unpacks them; none when they are damaged. Windows that this build does not know are left out.
+pub(super) fn unpack(
+    packed: &Bytes,
+    names: &[WindowName],
+) -> Option<(Vec<RowChange>, Vec<Remember>)> {
+    let mut rest = Rest(packed.clone());
+    let (mut rows, mut remembered) = (Vec::new(), Vec::new());
+    while let Some(kind) = rest.kind() {
+        match kind {
+            PUT => {
+                let key = RowKey::from_stored(rest.part()?);
+                rows.push((key, Some(Row::from(rest.part()?))));
+            }
+            REMOVED => rows.push((RowKey::from_stored(rest.part()?), None)),
+            PACKET => {
+                let (stored, records) = (rest.part()?, rest.part()?);
+                if let Some(name) = names.iter().find(|name| name.as_bytes() == stored) {
+                    remembered.extend(windows::unpack(name, &records)?);
+                }
+            }
+            _ => return None,
+        }
+    }
+    Some((rows, remembered))
+}
+
+struct Rest(Bytes);
+
+impl Rest {
+    fn kind(&mut self) -> Option<u8> {
+        (!self.0.is_empty()).then(|| self.0.split_to(1)[0])
+    }
+
+    fn part(&mut self) -> Option<Bytes> {
+        let (len, _) = self.0.split_first_chunk::<4>()?;
+        let len = usize::try_from(u32::from_be_bytes(*len)).ok()?;
+        if self.0.len() < 4 + len {
+            return None;
+        }
+        let _ = self.0.split_to(4);
+        Some(self.0.split_to(len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chancery_core::time::Time;
+
+    use super::*;
+    use crate::contract::StoredUnit;
+
+    #[test]
+    fn what_is_packed_comes_back_in_order_and_no_cut_of_it_does() {
+        let key = |name: &str| RowKey::text("t", &[name]);
+        let record = Remember {
+            window: "w",
+            id: [7; 16],
+            value: 9,
+            until: Time::from_unix_millis(5).unwrap(),
+        };
+        let rows = vec![
+            (key("a"), Some(Row::from("1"))),
+            (key("b"), None),
+            (key("a"), Some(Row::from(""))),
+        ];
+        let changes = Changes::of(vec![StoredUnit {
+            rows: rows.clone(),
+            remembered: vec![record],
+        }]);
+        let packed = Bytes::from(pack(&changes));
+        assert_eq!(unpack(&packed, &["w"]), Some((rows.clone(), vec![record])));
+        assert_eq!(unpack(&packed, &["x"]), Some((rows, Vec::new())));
+        let whole = unpack(&packed, &["w"]);
+        let cuts = (1..packed.len()).filter(|cut| unpack(&packed.slice(..cut), &["w"]) == whole);
+        assert_eq!(cuts.count(), 0);
+    }
+}

@@ -1,0 +1,264 @@
+//! Reading rows, lines and progress.
+//!
+//! Rows that rules read together must be of one moment. A statement sees one; it also tells the head of that moment, and
+//! where that is not the head this process knows, the changes in between are taken in and the rows are read again.
+
+use bytes::Bytes;
+use chancery_core::line::Seq;
+use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
+use tokio_postgres::types::Type;
+
+use super::{PostgresError, Shared, seq_of, stored};
+use crate::index::end_of;
+
+/// How often rows are read while the journal moves, before it is made to stand still for this process.
+const FREE_READS: usize = 3;
+
+/// Rows of one moment, and the head of it.
+struct Moment {
+    seq: Seq,
+    rows: Vec<(RowKey, Row)>,
+}
+
+impl Shared {
+    pub(super) fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Row>>, PostgresError> {
+        let mut found: Vec<Lookup> = keys.iter().map(|key| self.cache.peek(key)).collect();
+        for attempt in 0.. {
+            let missing: Vec<usize> = (0..keys.len())
+                .filter(|n| found[*n] == Lookup::NotLoaded)
+                .collect();
+            if missing.is_empty() {
+                break;
+            }
+            let mut commits = (attempt >= FREE_READS).then(|| self.lock_commits());
+            let read_at = self.cache.written();
+            let known = self.head().seq;
+            let wanted = missing.iter().map(|n| keys[*n].as_bytes().to_vec());
+            let moment = self.rows_of(wanted.collect())?;
+            if moment.seq != known {
+                match &mut commits {
+                    Some(commits) => self.catch_up(commits)?,
+                    None => self.catch_up(&mut self.lock_commits())?,
+                }
+                continue;
+            }
+            for n in missing {
+                let place = moment.rows.binary_search_by(|(key, _)| key.cmp(&keys[n]));
+                let value = place.ok().map(|place| moment.rows[place].1.clone());
+                if let Some(value) = self.cache.settle(&keys[n], value, read_at) {
+                    found[n] = value.map_or(Lookup::Absent, Lookup::Found);
+                }
+            }
+        }
+        let value = |lookup| match lookup {
+            Lookup::Found(row) => Some(row),
+            Lookup::Absent | Lookup::NotLoaded => None,
+        };
+        Ok(found.into_iter().map(value).collect())
+    }
+
+    fn rows_of(&self, keys: Vec<Vec<u8>>) -> Result<Moment, PostgresError> {
+        let (client, journal) = (self.link.reader()?, self.journal);
+        self.link.run(async move {
+            let sql = "SELECT j.seq, s.key, s.value FROM chancery.journal j
+                LEFT JOIN chancery.state s ON s.journal = j.id AND s.key = ANY ($2)
+                WHERE j.id = $1 ORDER BY s.key";
+            let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+                [(&journal, Type::INT8), (&keys, Type::BYTEA_ARRAY)];
+            moment_of(&client.query_typed(sql, &parameters).await?)
+        })
+    }
+
+    pub(super) fn scan(
+        &self,
+        prefix: &RowKey,
+        after: Option<&RowKey>,
+        limit: usize,
+    ) -> Result<Vec<(RowKey, Row)>, PostgresError> {
+        for attempt in 0.. {
+            let mut commits = (attempt >= FREE_READS).then(|| self.lock_commits());
+            let known = self.head().seq;
+            let moment = self.rows_below(prefix, after, limit)?;
+            if moment.seq == known {
+                return Ok(moment.rows);
+            }
+            match &mut commits {
+                Some(commits) => self.catch_up(commits)?,
+                None => self.catch_up(&mut self.lock_commits())?,
+            }
+        }
+        unreachable!("a scan ends with rows or an error")
+    }
+
+    fn rows_below(
+        &self,
+        prefix: &RowKey,
+        after: Option<&RowKey>,
+        limit: usize,
+    ) -> Result<Moment, PostgresError> {
+        let (client, journal) = (self.link.reader()?, self.journal);
+        let from = prefix.as_bytes().to_vec();
+        let end = end_of(prefix.as_bytes());
+        let after = after.map(|key| key.as_bytes().to_vec());
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.link.run(async move {
+            let sql = "SELECT j.seq, s.key, s.value FROM chancery.journal j
+                LEFT JOIN LATERAL (
+                    SELECT key, value FROM chancery.state WHERE journal = j.id AND key >= $2
+                    AND ($3::bytea IS NULL OR key < $3) AND ($4::bytea IS NULL OR key > $4)
+                    ORDER BY key LIMIT $5
+                ) s ON true WHERE j.id = $1 ORDER BY s.key";
+            let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 5] = [
+                (&journal, Type::INT8),
+                (&from, Type::BYTEA),
+                (&end, Type::BYTEA),
+                (&after, Type::BYTEA),
+                (&limit, Type::INT8),
+            ];
+            moment_of(&client.query_typed(sql, &parameters).await?)
+        })
+    }
+
+    pub(super) fn lines(&self, from: Seq, limit: usize) -> Result<Vec<Bytes>, PostgresError> {
+        let (client, journal) = (self.link.reader()?, self.journal);
+        let (from, limit) = (stored(from), i64::try_from(limit).unwrap_or(i64::MAX));
+        // Never beyond what the rows of this process reflect.
+        let to = stored(self.head().seq);
+        self.link.run(async move {
+            let sql = "SELECT text FROM chancery.line
+                WHERE journal = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4";
+            let rows = client
+                .query_typed(
+                    sql,
+                    &[
+                        (&journal, Type::INT8),
+                        (&from, Type::INT8),
+                        (&to, Type::INT8),
+                        (&limit, Type::INT8),
+                    ],
+                )
+                .await?;
+            let text = |row: &tokio_postgres::Row| Bytes::copy_from_slice(row.get(0));
+            Ok(rows.iter().map(text).collect())
+        })
+    }
+
+    /// Drops rows of the agenda.
+    pub(super) fn forget(&self, keys: &[RowKey]) -> Result<(), PostgresError> {
+        let mut commits = self.lock_commits();
+        let (client, journal) = (self.link.reader()?, self.journal);
+        let removed: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        self.link.run(async move {
+            let sql = "DELETE FROM chancery.state WHERE journal = $1 AND key = ANY ($2)";
+            client
+                .execute_typed(
+                    sql,
+                    &[(&journal, Type::INT8), (&removed, Type::BYTEA_ARRAY)],
+                )
+                .await?;
+            Ok(())
+        })?;
+        commits.change += 1;
+        let gone: Vec<RowChange> = keys.iter().map(|key| (key.clone(), None)).collect();
+        self.cache.apply(&gone, commits.change);
+        self.cache.set_written(commits.change);
+        Ok(())
+    }
+
+    pub(super) fn progress(&self, key: &RowKey) -> Result<Option<Row>, PostgresError> {
+        let (client, journal) = (self.link.reader()?, self.journal);
+        let key = key.as_bytes().to_vec();
+        self.link.run(async move {
+            let sql = "SELECT value FROM chancery.progress WHERE journal = $1 AND key = $2";
+            let rows = client
+                .query_typed(sql, &[(&journal, Type::INT8), (&key, Type::BYTEA)])
+                .await?;
+            Ok(rows.first().map(|row| Row::from(row.get::<_, &[u8]>(0))))
+        })
+    }
+
+    pub(super) fn all_progress(
+        &self,
+        prefix: &RowKey,
+    ) -> Result<Vec<(RowKey, Row)>, PostgresError> {
+        let (client, journal) = (self.link.reader()?, self.journal);
+        let from = prefix.as_bytes().to_vec();
+        let end = end_of(prefix.as_bytes());
+        self.link.run(async move {
+            let sql = "SELECT 0::bigint, key, value FROM chancery.progress
+                WHERE journal = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key";
+            let rows = client
+                .query_typed(
+                    sql,
+                    &[
+                        (&journal, Type::INT8),
+                        (&from, Type::BYTEA),
+                        (&end, Type::BYTEA),
+                    ],
+                )
+                .await?;
+            Ok(rows.iter().filter_map(keyed).collect())
+        })
+    }
+
+    pub(super) fn put_progress(
+        &self,
+        changes: &[RowChange],
+        _synced: bool,
+    ) -> Result<(), PostgresError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let (client, journal) = (self.link.reader()?, self.journal);
+        let last: std::collections::BTreeMap<&RowKey, Option<&Row>> = changes
+            .iter()
+            .map(|(key, value)| (key, value.as_ref()))
+            .collect();
+        let (mut keys, mut values, mut removed) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, value) in last {
+            match value {
+                Some(row) => {
+                    keys.push(key.as_bytes().to_vec());
+                    values.push(row.to_vec());
+                }
+                None => removed.push(key.as_bytes().to_vec()),
+            }
+        }
+        self.link.run(async move {
+            // One statement is one transaction.
+            let sql = "WITH gone AS (
+                    DELETE FROM chancery.progress WHERE journal = $1 AND key = ANY ($4)
+                )
+                INSERT INTO chancery.progress (journal, key, value)
+                SELECT $1, key, value FROM unnest($2, $3) AS given (key, value)
+                ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value";
+            client
+                .execute_typed(
+                    sql,
+                    &[
+                        (&journal, Type::INT8),
+                        (&keys, Type::BYTEA_ARRAY),
+                        (&values, Type::BYTEA_ARRAY),
+                        (&removed, Type::BYTEA_ARRAY),
+                    ],
+                )
+                .await?;
+            Ok(())
+        })
+    }
+}
+
+fn keyed(row: &tokio_postgres::Row) -> Option<(RowKey, Row)> {
+    let key: Option<&[u8]> = row.get(1);
+    Some((RowKey::from_stored(key?), Row::from(row.get::<_, &[u8]>(2))))
+}
+
+fn moment_of(rows: &[tokio_postgres::Row]) -> Result<Moment, PostgresError> {
+    let first = rows
+        .first()
+        .ok_or_else(|| PostgresError::Damaged("the journal is gone".to_owned()))?;
+    Ok(Moment {
+        seq: seq_of(first.get(0)),
+        rows: rows.iter().filter_map(keyed).collect(),
+    })
+}

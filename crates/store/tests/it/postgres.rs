@@ -1,0 +1,175 @@
+//! What the contract cannot show: several processes on one journal, and a server that goes away (CH-JRN-5).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chancery_core::rows::RowKey;
+use chancery_store::{Postgres, PostgresError, Store};
+use chancery_testkit::postgres_server::PostgresServer;
+use tokio_postgres::NoTls;
+
+use crate::support::*;
+
+fn open(server: &PostgresServer, name: &str) -> Postgres {
+    Postgres::open(&journal(server.url(), name)).unwrap()
+}
+
+/// Runs a statement as somebody else.
+fn beside(server: &PostgresServer, sql: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(server.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(sql).await.unwrap();
+    });
+}
+
+fn counter(store: &Postgres) -> u64 {
+    let rows = store.load(&[key("counter")]).unwrap();
+    value(&rows, 0).unwrap_or("0").parse().unwrap()
+}
+
+#[test]
+fn processes_on_one_journal_commit_in_turn_and_follow_each_other() {
+    let server = PostgresServer::start();
+    // Each has a cache of its own, as another process would.
+    let stores = [0, 1, 2].map(|_| open(&server, "shared"));
+    std::thread::scope(|scope| {
+        for store in &stores {
+            scope.spawn(move || (0..50).for_each(|_| count_on(store)));
+        }
+    });
+    for store in &stores {
+        let head = store.follow().unwrap();
+        assert_eq!((head.seq, counter(store)), (150, 150));
+        assert_eq!(store.lines(1, 1_000).unwrap().len(), 150);
+    }
+}
+
+#[test]
+fn rows_that_are_read_together_are_of_one_moment() {
+    let server = PostgresServer::start();
+    let (writer, reader) = (open(&server, "pairs"), open(&server, "pairs"));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..200 {
+                let value = n.to_string();
+                let rows = vec![put("a", &value), put("b", &value)];
+                let two = batch(writer.head(), |chain| vec![unit(chain, 1, rows)]);
+                writer.commit(two).unwrap();
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let rows = reader.scan(&RowKey::text("t", &[]), None, 9).unwrap();
+            let values: Vec<_> = rows.iter().map(|(_, row)| row.bytes().clone()).collect();
+            assert!(
+                values.windows(2).all(|pair| pair[0] == pair[1]),
+                "{values:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_server_that_is_killed_loses_nothing_and_doubles_nothing() {
+    let mut server = PostgresServer::start();
+    let store = open(&server, "killed");
+    let (done, counted) = (AtomicBool::new(false), 300);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..counted).for_each(|_| count_on(&store));
+            done.store(true, Ordering::SeqCst);
+        });
+        let mut kills = 0;
+        while !done.load(Ordering::SeqCst) && kills < 5 {
+            // A hundred lines on it is killed again, whatever it is doing then.
+            let from = store.head().seq;
+            while store.head().seq < from + 40 && !done.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            kills += u32::from(server.kill());
+            server.restart();
+        }
+        println!("{kills} kills of PostgreSQL");
+    });
+    assert_eq!((store.head().seq, counter(&store)), (counted, counted));
+    let again = open(&server, "killed");
+    assert_eq!((again.head(), counter(&again)), (store.head(), counted));
+}
+
+#[test]
+fn a_session_that_ends_in_the_middle_of_a_commit_leaves_no_doubt() {
+    let server = PostgresServer::start();
+    let store = open(&server, "ended");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..200).for_each(|_| count_on(&store));
+            done.store(true, Ordering::SeqCst);
+        });
+        let mut ended = 0;
+        while !done.load(Ordering::SeqCst) {
+            beside(
+                &server,
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                 WHERE application_name = 'chancery' AND query <> '' AND pid <> pg_backend_pid()",
+            );
+            ended += 1;
+        }
+        println!("sessions were ended {ended} times");
+    });
+    assert_eq!((store.head().seq, counter(&store)), (200, 200));
+    assert_eq!(store.lines(1, 1_000).unwrap().len(), 200);
+}
+
+#[test]
+fn journals_of_one_database_share_nothing() {
+    let server = PostgresServer::start();
+    let (one, other) = (open(&server, "one"), open(&server, "other"));
+    count_on(&one);
+    one.ops_put(&[put("cursor", "1")], true).unwrap();
+    assert_eq!((other.follow().unwrap().seq, counter(&other)), (0, 0));
+    assert_eq!(other.ops_get(&key("cursor")).unwrap(), None);
+    assert!(other.lines(1, 9).unwrap().is_empty());
+    count_on(&other);
+    assert_eq!((counter(&one), counter(&other)), (1, 1));
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_left_alone() {
+    let server = PostgresServer::start();
+    drop(open(&server, "old"));
+    beside(&server, "UPDATE chancery.schema SET version = 1000");
+    let refused = Postgres::open(&journal(server.url(), "old"));
+    assert!(matches!(
+        refused.err(),
+        Some(PostgresError::Newer { found: 1_000, .. })
+    ));
+}
+
+#[test]
+fn many_may_open_an_empty_database_at_once() {
+    let server = PostgresServer::start();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| open(&server, "first").head());
+        }
+    });
+    count_on(&open(&server, "first"));
+}
+
+#[test]
+fn rows_that_other_rules_wrote_are_not_read() {
+    let server = PostgresServer::start();
+    drop(open(&server, "rows"));
+    let mut options = journal(server.url(), "rows");
+    options.rows_version = 2;
+    assert!(matches!(
+        Postgres::open(&options).err(),
+        Some(PostgresError::OtherRows { found: 1, known: 2 })
+    ));
+}
