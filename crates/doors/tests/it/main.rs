@@ -10,6 +10,7 @@ mod deliveries;
 mod every_code;
 mod inboxes;
 mod mcp;
+mod mcp_conformance;
 mod nats_broker_lost;
 mod nats_let_in;
 mod nats_peers;
