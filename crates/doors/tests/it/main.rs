@@ -28,6 +28,7 @@ mod serving;
 mod signature_help;
 mod stop_button;
 mod support;
+mod vacant_behaviours;
 mod vacant_call;
 mod vacant_races;
 mod vacant_serving;

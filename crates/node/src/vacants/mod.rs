@@ -15,12 +15,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::line::Seq;
+use chancery_core::refusal::Refusal;
 use chancery_vacant::id::VacantId;
 use chancery_vacant::state::State;
 use hashbrown::HashMap;
 use tokio::sync::oneshot;
 
 use crate::office::Office;
+use crate::respond::Slot;
 
 pub use behaviour::Behaviour;
 pub use bindings::{Binding, OpenedCall, Withdrawal};
@@ -56,6 +58,19 @@ pub struct HostedVacant {
     pub on_restart: OnRestart,
     /// Its participant, when it is not its own (CH-ID-5).
     pub participant: Option<String>,
+}
+
+impl HostedVacant {
+    /// A place for one more call whose behaviour runs; none where that needs no place.
+    fn slot(&self) -> Result<Option<Slot>, Refusal> {
+        match &self.behaviour {
+            Behaviour::Asks(responder) => {
+                let slot = responder.slot();
+                slot.map(Some).ok_or_else(calls::busy)
+            }
+            Behaviour::Echo | Behaviour::Inbox => Ok(None),
+        }
+    }
 }
 
 /// The vacants of a node.
