@@ -232,6 +232,9 @@ impl Running {
     }
 
     pub async fn stop(self) {
+        if let Some(vacants) = &self.vacants {
+            vacants.stop();
+        }
         self.dialer.stop().await;
         self.server.stop().await;
         self.office.stop().await.unwrap();

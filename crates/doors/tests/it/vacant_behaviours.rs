@@ -255,6 +255,8 @@ async fn a_restart_asks_again_only_where_that_does_no_harm() {
         before.asked.recv().await.unwrap();
         waiting.abort();
         before.node.stop().await;
+        // Its behaviour is ended with it, and lets go of the store.
+        assert!(before.asked.recv().await.is_none());
         let mut after = house(setup(), kind()).await;
         if wanted.is_some() {
             after.asked.recv().await.unwrap();

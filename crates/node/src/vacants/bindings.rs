@@ -166,7 +166,7 @@ impl Vacants {
                     text: heard.joined(),
                 };
                 let words = responder.ask(slot, question, self.timeout).await;
-                let words = words.map_err(|unheard| super::calls::refusal_of(unheard))?;
+                let words = words.map_err(super::calls::refusal_of)?;
                 let says = Payload::text(Role::Agent, words);
                 Ok(self.dressed(says, heard, None))
             }

@@ -171,10 +171,6 @@ impl Vacants {
         slot: Option<Slot>,
         call: &Open,
     ) -> Result<Payload, Refusal> {
-        let slot = match slot {
-            Some(slot) => Some(slot),
-            None => responder.wait_for_slot().await,
-        };
         let (at, accepted) = (&call.at, &call.accepted);
         let question = Question {
             protocol: ProtocolName::Vacant,
@@ -184,9 +180,17 @@ impl Vacants {
             from: accepted.caller.hex(),
             text: call.heard.joined(),
         };
-        let heard = match slot {
-            Some(slot) => responder.ask(slot, question, self.timeout).await,
-            None => Err(Unheard::Failed("stopping")),
+        let heard = async {
+            let slot = match slot {
+                Some(slot) => Some(slot),
+                None => responder.wait_for_slot().await,
+            };
+            let slot = slot.ok_or(Unheard::Failed("no_place"))?;
+            responder.ask(slot, question, self.timeout).await
+        };
+        let heard = tokio::select! {
+            heard = heard => heard,
+            () = self.stopped() => return Err(busy()),
         };
         let unheard = match heard {
             Ok(words) if words.len() <= self.office.gate().settings().vacant.max_bytes => {

@@ -19,7 +19,7 @@ use chancery_core::refusal::Refusal;
 use chancery_vacant::id::VacantId;
 use chancery_vacant::state::State;
 use hashbrown::HashMap;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::office::Office;
 use crate::respond::Slot;
@@ -83,6 +83,8 @@ pub struct Vacants {
     waiting: Mutex<HashMap<Seq, oneshot::Sender<Bytes>>>,
     /// Where callers reach this node.
     base_url: Mutex<String>,
+    /// Whether the node is stopping.
+    stopping: watch::Sender<bool>,
 }
 
 impl Vacants {
@@ -95,6 +97,7 @@ impl Vacants {
             timeout: BEHAVIOUR_TIMEOUT,
             waiting: Mutex::default(),
             base_url: Mutex::default(),
+            stopping: watch::Sender::new(false),
         }
     }
 
@@ -103,6 +106,18 @@ impl Vacants {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// Ends the behaviours that run. Their calls stay open: the next start decides what becomes of them (CH-JRN-16).
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Returns when the node stops.
+    async fn stopped(&self) {
+        let mut stopping = self.stopping.subscribe();
+        // The other end is in this value.
+        let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
     }
 
     /// The node.
