@@ -22,6 +22,7 @@ mod office_agh;
 mod outbox;
 mod overlay;
 mod reconcile;
+pub mod respond;
 mod sequencer;
 mod sidelogs;
 mod soft;

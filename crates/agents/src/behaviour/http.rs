@@ -1,7 +1,8 @@
 //! `http:URL`: the agent is a web service.
 //!
 //! One POST a step, with the context of `schemas/request.json`, answered 200 with a decision or a list of them as in
-//! `schemas/decision.json`. The request is signed with the agent's key (RFC 9421). One that was not answered is
+//! `schemas/decision.json`. Whoever answers in words is asked as in `schemas/question.json` and answers as in
+//! `schemas/words.json`. The request is signed with the agent's key (RFC 9421). One that was not answered is
 //! repeated once, under the same `id`: a service that has seen it gives the same answer.
 
 use std::sync::Arc;
@@ -9,9 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chancery_core::keys::ed25519::SigningKey;
 use futures_util::future::BoxFuture;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{InferElsewhere, Inferred, Request, Unanswered, signed};
+use super::{Form, InferElsewhere, Inferred, Request, Unanswered, signed};
 use crate::budget::Usage;
 
 /// The largest answer.
@@ -25,7 +27,7 @@ const ATTEMPTS: u32 = 2;
 pub const HTTP_FAILED: &str = "http_failed";
 /// The service answered with another status than 200.
 pub const HTTP_STATUS: &str = "http_status";
-/// The answer is too large, or no text.
+/// The answer is too large, no text, or no words where words are wanted.
 pub const HTTP_ANSWER: &str = "http_answer";
 
 /// A web service that answers for an agent.
@@ -108,6 +110,21 @@ impl Http {
     }
 }
 
+/// An answer in words.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    text: String,
+}
+
+fn words(text: &str) -> Result<String, Unanswered> {
+    let said: Result<Said, _> = serde_json::from_str(text);
+    said.map(|said| said.text).map_err(|_| Unanswered {
+        code: HTTP_ANSWER,
+        usage: Usage::FREE,
+    })
+}
+
 /// Why an attempt failed, and whether another may help.
 struct Failed {
     code: &'static str,
@@ -133,6 +150,10 @@ impl InferElsewhere for Http {
                 match self.ask(body.as_bytes()).await {
                     Ok(text) => {
                         let usage = Usage::FREE;
+                        let text = match request.form {
+                            Form::Decisions => text,
+                            Form::Words => words(&text)?,
+                        };
                         return Ok(Inferred { text, usage });
                     }
                     Err(failed) if failed.again && attempt < ATTEMPTS => attempt += 1,

@@ -7,6 +7,9 @@
 //! `when` names members of the envelope by dots and what they must equal, such as `{"action.kind":
 //! "commerce.request_offer"}`. An output is a decision or a list of decisions; a text is taken as it is. In a decision a
 //! text `$inbound.PATH` stands for that member of the inbound envelope and `$turn` for the turn's identifier.
+//!
+//! Whoever answers in words is asked once: its output is a text, or `{"text": …}`, where `$inbound.text` is what it was
+//! asked.
 
 use std::path::Path;
 
@@ -14,7 +17,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Infer;
-use crate::agent::Inbound;
 use crate::context::Context;
 
 /// The largest script.
@@ -71,15 +73,30 @@ impl Script {
     }
 }
 
-impl Infer for Script {
-    fn infer(&self, context: &Context<'_>) -> String {
-        let inbound = context.inbound;
+impl Script {
+    /// The output of a step, as it is written.
+    fn output(&self, inbound: &Value, step: u32) -> Option<&Value> {
         let part = self.0.iter().find(|part| {
             let mut wanted = part.when.iter();
-            wanted.all(|(path, value)| member(&inbound.envelope, path) == Some(value))
+            wanted.all(|(path, value)| member(inbound, path) == Some(value))
         });
-        let step = usize::try_from(context.step.saturating_sub(1)).unwrap_or(usize::MAX);
-        match part.and_then(|part| part.outputs.get(step)) {
+        let step = usize::try_from(step.saturating_sub(1)).unwrap_or(usize::MAX);
+        part.and_then(|part| part.outputs.get(step))
+    }
+
+    /// What it answers in words; none where it has nothing to say to this.
+    pub fn words(&self, inbound: &Value, turn_id: &str) -> Option<String> {
+        match filled(self.output(inbound, 1)?, inbound, turn_id) {
+            Value::String(text) => Some(text),
+            said => Some(said.get("text")?.as_str()?.to_owned()),
+        }
+    }
+}
+
+impl Infer for Script {
+    fn infer(&self, context: &Context<'_>) -> String {
+        let inbound = &context.inbound.envelope;
+        match self.output(inbound, context.step) {
             Some(Value::String(text)) => text.clone(),
             Some(output) => filled(output, inbound, context.turn_id).to_string(),
             None => json!({"decision": "no_reply", "reason": "the script is over"}).to_string(),
@@ -95,11 +112,11 @@ fn member<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     })
 }
 
-fn filled(value: &Value, inbound: &Inbound, turn_id: &str) -> Value {
+fn filled(value: &Value, inbound: &Value, turn_id: &str) -> Value {
     match value {
         Value::String(text) if text == "$turn" => json!(turn_id),
         Value::String(text) => match text.strip_prefix("$inbound.") {
-            Some(path) => member(&inbound.envelope, path).cloned().unwrap_or_default(),
+            Some(path) => member(inbound, path).cloned().unwrap_or_default(),
             None => value.clone(),
         },
         Value::Array(items) => {

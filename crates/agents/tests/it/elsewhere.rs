@@ -6,7 +6,7 @@ use std::time::Duration;
 use chancery_agents::behaviour::http::{self, Http};
 use chancery_agents::behaviour::model::{Model, ModelSettings, decision_schema};
 use chancery_agents::behaviour::{
-    Behaviour, InferElsewhere, Inferred, Request, Unanswered, signed,
+    Behaviour, Form, InferElsewhere, Inferred, Request, Unanswered, signed,
 };
 use chancery_agents::budget::{Budget, Usage};
 use chancery_core::digest::Sha256Digest;
@@ -36,6 +36,7 @@ fn request() -> Request {
         agent: "keys".to_owned(),
         address: "merchant".to_owned(),
         parts: parts.into(),
+        form: Form::Decisions,
     }
 }
 

@@ -5,6 +5,7 @@ mod desk;
 mod elsewhere;
 mod hosted;
 mod markets;
+mod mcp;
 mod server;
 mod turns;
 mod turns_in_context;

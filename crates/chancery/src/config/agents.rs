@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chancery_agents::behaviour::mcp::Place;
 use chancery_agents::behaviour::roles::ROLES;
 use chancery_agents::budget::Budget;
 use chancery_vibe::agent::AgentRecord;
@@ -37,6 +38,8 @@ pub struct VibeAgent {
 pub enum AgentBehaviour {
     /// A question is answered with the question.
     Echo,
+    /// Nothing in this process: its owner answers from the inbox.
+    Inbox,
     /// Decisions that a file holds.
     Script(PathBuf),
     /// A ready role.
@@ -50,6 +53,13 @@ pub enum AgentBehaviour {
     },
     /// A model of `[model.NAME]`.
     Model(ModelEntry),
+    /// A tool of an MCP server.
+    Mcp {
+        /// Where the server is.
+        place: Place,
+        /// The tool.
+        tool: String,
+    },
 }
 
 /// One `[model.NAME]`.
@@ -192,36 +202,76 @@ fn agent(table: &Settings, models: &BTreeMap<String, ModelEntry>) -> Result<Vibe
     })
 }
 
+/// What answers for an agent of vibe.
 fn behaviour(
     table: &Settings,
     models: &BTreeMap<String, ModelEntry>,
 ) -> Result<AgentBehaviour, Failure> {
     let setting = table.get("behaviour");
-    let text = text(setting);
-    let wanted = "\"echo\", \"script:FILE\", \"rules:ROLE\" (buyer, merchant, support, adjudicator), \"http:URL\" or \"model:NAME\"";
-    match text.split_once(':') {
-        None if text == "echo" => Ok(AgentBehaviour::Echo),
-        Some(("script", file)) if !file.is_empty() => {
-            Ok(AgentBehaviour::Script(beside(setting, file)))
-        }
+    match text(setting).split_once(':') {
         Some(("rules", role)) if ROLES.contains(&role) => {
             Ok(AgentBehaviour::Rules(role.to_owned()))
         }
+        _ => {
+            let own = "\"rules:ROLE\" (buyer, merchant, support, adjudicator), ";
+            general(table, models, "key")?.ok_or_else(|| wrong(setting, &wanted(own)))
+        }
+    }
+}
+
+/// What answers in words for whoever is hosted; its own key is in the setting of that name.
+pub(super) fn in_words(
+    table: &Settings,
+    models: &BTreeMap<String, ModelEntry>,
+    key: &'static str,
+) -> Result<AgentBehaviour, Failure> {
+    let setting = table.get("behaviour");
+    if text(setting) == "inbox" {
+        return Ok(AgentBehaviour::Inbox);
+    }
+    general(table, models, key)?.ok_or_else(|| wrong(setting, &wanted("\"inbox\", ")))
+}
+
+fn wanted(own: &str) -> String {
+    format!(
+        "{own}\"echo\", \"script:FILE\", \"http:URL\", \"model:NAME\" or \"mcp:URL or command\""
+    )
+}
+
+/// The behaviours that everybody may have; none for another.
+fn general(
+    table: &Settings,
+    models: &BTreeMap<String, ModelEntry>,
+    key: &'static str,
+) -> Result<Option<AgentBehaviour>, Failure> {
+    let setting = table.get("behaviour");
+    let text = text(setting);
+    Ok(Some(match text.split_once(':') {
+        None if text == "echo" => AgentBehaviour::Echo,
+        Some(("script", file)) if !file.is_empty() => AgentBehaviour::Script(beside(setting, file)),
         Some(("http", url)) if url.starts_with("http://") || url.starts_with("https://") => {
-            let key = Typed(table).path("key");
-            let key = key.ok_or_else(|| wrong(table.get("key"), "the file of a key"))?;
+            let path = Typed(table).path(key);
+            let key = path.ok_or_else(|| wrong(table.get(key), "the file of a key"))?;
             let url = url.to_owned();
-            Ok(AgentBehaviour::Http { url, key })
+            AgentBehaviour::Http { url, key }
         }
         Some(("model", name)) => match models.get(name) {
-            Some(model) => Ok(AgentBehaviour::Model(model.clone())),
-            None => Err(wrong(
-                setting,
-                &format!("one of the models: there is no [model.{name}]"),
-            )),
+            Some(model) => AgentBehaviour::Model(model.clone()),
+            None => {
+                let wanted = format!("one of the models: there is no [model.{name}]");
+                return Err(wrong(setting, &wanted));
+            }
         },
-        _ => Err(wrong(setting, wanted)),
-    }
+        Some(("mcp", place)) => {
+            let place = Place::parse(place).map_err(|error| wrong(setting, &error.to_string()))?;
+            let tool = Typed(table).text("tool").to_owned();
+            if tool.is_empty() {
+                return Err(wrong(table.get("tool"), "the name of the server's tool"));
+            }
+            AgentBehaviour::Mcp { place, tool }
+        }
+        _ => return Ok(None),
+    }))
 }
 
 /// A path that a setting names, relative to its file.

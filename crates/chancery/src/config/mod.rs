@@ -11,10 +11,12 @@ mod checks;
 mod environment;
 mod file;
 mod keys;
+mod lists;
 mod reference;
 mod settings;
 pub mod table;
 mod typed;
+mod vacant;
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +27,8 @@ pub use agh::{Agh, Nats, PeerEntry};
 pub use environment::variables_of_process;
 pub use reference::{commented_file, reference_page};
 pub use settings::{Setting, Settings, Source};
-pub use typed::{Clock, Config, Entropy, Limits, Store, Tls, Vacant, VacantAgent, ValueContext};
+pub use typed::{Clock, Config, Entropy, Limits, Store, Tls, ValueContext};
+pub use vacant::{Vacant, VacantAgent};
 
 /// The file that is read when none is named.
 pub const DEFAULT_FILE: &str = "chancery.toml";

@@ -1,6 +1,6 @@
 //! The file that `init` writes, and the reference page: both made from the table.
 
-use super::table::{KEYS, Key, Kind, LISTS};
+use super::table::{KEYS, Key, Kind, LISTS, NAMED};
 
 /// All keys with their defaults and one line of comment each, as TOML.
 pub fn commented_file() -> String {
@@ -22,8 +22,14 @@ pub fn commented_file() -> String {
         current = section;
         text.push_str(&format!("# {}\n{name} = {}\n", key.comment, key.default));
     }
-    for list in LISTS {
-        text.push_str(&format!("\n# {}\n# [[{}]]\n", list.comment, list.name));
+    let named = NAMED
+        .iter()
+        .map(|list| (list, format!("[{}.NAME]", list.name)));
+    let lists = LISTS
+        .iter()
+        .map(|list| (list, format!("[[{}]]", list.name)));
+    for (list, head) in lists.chain(named) {
+        text.push_str(&format!("\n# {}\n# {head}\n", list.comment));
         for key in list.keys {
             text.push_str(&format!(
                 "# {} = {}  # {}\n",
@@ -57,10 +63,16 @@ pub fn reference_page() -> String {
             key.comment.replace('|', "\\|"),
         ));
     }
-    for list in LISTS {
+    let named = NAMED
+        .iter()
+        .map(|list| (list, format!("[{}.NAME]", list.name)));
+    let lists = LISTS
+        .iter()
+        .map(|list| (list, format!("[[{}]]", list.name)));
+    for (list, head) in lists.chain(named) {
         page.push_str(&format!(
-            "\n## `[[{}]]`\n\nAny number of times: {}.\n\n| key | type | default | |\n|---|---|---|---|\n",
-            list.name, list.comment
+            "\n## `{head}`\n\nAny number of times: {}.\n\n| key | type | default | |\n|---|---|---|---|\n",
+            list.comment
         ));
         for key in list.keys {
             let comment = key.comment.replace('|', "\\|");

@@ -3,7 +3,8 @@
 //! The file that `init` writes, the names of environment variables, the reading of the file and the reference page are
 //! all made from this table: a key that is not here does not exist.
 
-pub use super::keys::{KEYS, LISTS};
+pub use super::keys::KEYS;
+pub use super::lists::{LISTS, NAMED};
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +156,8 @@ mod tests {
 
     #[test]
     fn comments_are_one_short_line() {
-        for key in KEYS {
+        let tables = LISTS.iter().chain(NAMED).flat_map(|list| list.keys);
+        for key in KEYS.iter().chain(tables) {
             assert!(
                 key.comment.len() <= 100 && !key.comment.contains('\n'),
                 "{}",

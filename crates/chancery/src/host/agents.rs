@@ -1,10 +1,13 @@
-//! The agents of vibe that the configuration describes: their behaviours, skills and instructions, and their lives.
+//! The agents of vibe that the configuration describes: their behaviours, skills and instructions, and their lives;
+//! and the behaviours of whoever else is hosted.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use chancery_agents::behaviour::http::{self, Http};
+use chancery_agents::behaviour::mcp::McpSubstrate;
 use chancery_agents::behaviour::model::{Model, ModelSettings};
-use chancery_agents::behaviour::{Behaviour, Echo, Script, roles};
+use chancery_agents::behaviour::{Behaviour, Echo, InferElsewhere, Script, Words, roles};
 use chancery_agents::host::{Agents, Hosted};
 use chancery_agents::{Agent, Skills};
 use chancery_node::Office;
@@ -45,42 +48,80 @@ fn hosted(described: &VibeAgent) -> Result<Hosted, Failure> {
     };
     let mut agent = Agent::new(&described.name, described.record.clone());
     agent.budget = described.budget;
-    if let Some(path) = &described.instructions {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| wrong(format!("{}: {error}", path.display())))?;
-        if text.len() > MAX_INSTRUCTIONS {
-            let reason = format!("{}: more than {MAX_INSTRUCTIONS} bytes", path.display());
-            return Err(wrong(reason));
-        }
-        agent.instructions = text;
-    }
+    agent.instructions = instructions(described.instructions.as_deref()).map_err(wrong)?;
     if let Some(path) = &described.skills {
         let skills = Skills::read(path, agent.side());
         agent.skills = skills.map_err(|error| wrong(error.to_string()))?;
     }
     let behaviour = match &described.behaviour {
         AgentBehaviour::Echo => Behaviour::Here(Arc::new(Echo)),
-        AgentBehaviour::Script(path) => {
-            let script = Script::read(path);
-            let script = script.map_err(|error| wrong(format!("{}: {error}", path.display())))?;
-            Behaviour::Here(Arc::new(script))
-        }
+        AgentBehaviour::Script(path) => Behaviour::Here(Arc::new(script(path).map_err(wrong)?)),
         AgentBehaviour::Rules(name) => {
             let role = roles::role(name).ok_or_else(|| wrong(format!("no role {name}")))?;
             Behaviour::Here(role)
         }
+        other => Behaviour::Elsewhere(elsewhere(other, &wrong)?),
+    };
+    Ok(Hosted { agent, behaviour })
+}
+
+/// What answers in words for a participant; none where nothing of this kind does.
+pub(super) fn in_words(
+    described: &AgentBehaviour,
+    instructions_at: Option<&Path>,
+    wrong: &dyn Fn(String) -> Failure,
+) -> Result<Option<Words>, Failure> {
+    Ok(match described {
+        AgentBehaviour::Echo | AgentBehaviour::Inbox | AgentBehaviour::Rules(_) => None,
+        AgentBehaviour::Script(path) => Some(Words::script(script(path).map_err(wrong)?)),
+        other => {
+            let told = instructions(instructions_at).map_err(wrong)?;
+            Some(Words::elsewhere(elsewhere(other, wrong)?, &told))
+        }
+    })
+}
+
+fn instructions(path: Option<&Path>) -> Result<String, String> {
+    let Some(path) = path else {
+        return Ok(String::new());
+    };
+    let place = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{place}: {error}"))?;
+    if text.len() > MAX_INSTRUCTIONS {
+        return Err(format!("{place}: more than {MAX_INSTRUCTIONS} bytes"));
+    }
+    Ok(text)
+}
+
+fn script(path: &Path) -> Result<Script, String> {
+    Script::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What is asked outside this process.
+fn elsewhere(
+    described: &AgentBehaviour,
+    wrong: &dyn Fn(String) -> Failure,
+) -> Result<Arc<dyn InferElsewhere>, Failure> {
+    let client = || http::client().map_err(|error| wrong(error.to_string()));
+    Ok(match described {
         AgentBehaviour::Http { url, key } => {
             let key = Arc::new(secret_file::read_key(key)?);
-            let client = http::client().map_err(|error| wrong(error.to_string()))?;
-            Behaviour::Elsewhere(Arc::new(Http::new(url, key, client)))
+            Arc::new(Http::new(url, key, client()?))
         }
         AgentBehaviour::Model(entry) => {
             let settings = model_settings(entry).map_err(wrong)?;
-            let client = http::client().map_err(|error| wrong(error.to_string()))?;
-            Behaviour::Elsewhere(Arc::new(Model::new(settings, client)))
+            Arc::new(Model::new(settings, client()?))
         }
-    };
-    Ok(Hosted { agent, behaviour })
+        AgentBehaviour::Mcp { place, tool } => {
+            Arc::new(McpSubstrate::new(place.clone(), tool, client()?))
+        }
+        AgentBehaviour::Echo
+        | AgentBehaviour::Inbox
+        | AgentBehaviour::Script(_)
+        | AgentBehaviour::Rules(_) => {
+            return Err(wrong("its behaviour is not asked elsewhere".to_owned()));
+        }
+    })
 }
 
 /// How a model is reached; its key is read here, and told nowhere.

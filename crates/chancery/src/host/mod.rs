@@ -149,6 +149,9 @@ impl Host {
             }
         };
         tokio::join!(self.server.stop(), calls, nats);
+        if let Some(vacants) = &self.vacants {
+            vacants.stop();
+        }
         self.agents.stop().await;
         self.opened.stop_scrubbing();
         self.office

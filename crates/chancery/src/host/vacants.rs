@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_node::Office;
-use chancery_node::vacants::{HostedVacant, Vacants};
+use chancery_node::respond::Responder;
+use chancery_node::vacants::{Behaviour, HostedVacant, Vacants};
 use chancery_vacant::id::VacantId;
 use chancery_vacant::settings::Settings;
 
-use super::{count, not_in_line};
-use crate::config::Config;
+use super::{agents, count, not_in_line};
+use crate::config::{AgentBehaviour, Config, VacantAgent};
 use crate::exit::Failure;
 use crate::secret_file;
 
@@ -43,7 +44,7 @@ pub(super) fn vacants(
             id,
             first_state: agent.state,
             capability: agent.capability.clone(),
-            behaviour: agent.behaviour,
+            behaviour: behaviour(agent, section.behaviour_calls)?,
             on_restart: agent.on_restart,
             participant: agent.agent.clone(),
         });
@@ -52,6 +53,16 @@ pub(super) fn vacants(
     let vacants = Vacants::new(office, hosted, Some(default.unwrap_or(0)));
     let timeout = Duration::from_secs(section.behaviour_timeout_s);
     Ok(Some(Arc::new(vacants.with_timeout(timeout))))
+}
+
+fn behaviour(agent: &VacantAgent, at_once: u64) -> Result<Behaviour, Failure> {
+    let wrong = |reason: String| Failure::usage(format!("vacant {}: {reason}", agent.name));
+    let words = agents::in_words(&agent.behaviour, agent.instructions.as_deref(), &wrong)?;
+    Ok(match words {
+        Some(words) => Behaviour::Asks(Responder::new(Arc::new(words), count(at_once))),
+        None if agent.behaviour == AgentBehaviour::Inbox => Behaviour::Inbox,
+        None => Behaviour::Echo,
+    })
 }
 
 /// Puts the vacants on record with cards that name this listener, and carries on what a stop left open.

@@ -48,7 +48,7 @@ fn place() -> Place {
     place
 }
 
-fn mandate(session: &str) -> Value {
+pub fn mandate(session: &str) -> Value {
     json!({
         "protocol": "vcp", "version": "1.0", "msg_id": format!("mandate-{session}"),
         "ts": "2026-05-15T12:00:00Z", "from": "consumer:persona", "to": "buyer:intent", "session_id": session,
@@ -64,7 +64,7 @@ fn mandate(session: &str) -> Value {
     })
 }
 
-fn question(session: &str, number: usize) -> Value {
+pub fn question(session: &str, number: usize) -> Value {
     json!({
         "protocol": "vcp", "version": "1.0", "msg_id": format!("q-{session}-{number}"),
         "ts": "2026-05-15T12:00:00Z", "from": "buyer:negotiation", "to": "merchant:support",

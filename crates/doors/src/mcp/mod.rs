@@ -1,22 +1,28 @@
 //! MCP: tools over Streamable HTTP and over stdio, in the revisions 2025-03-26 to 2026-07-28.
 //!
 //! Guarantees: whatever offers tools says what they are and does them; framing, versions and headers are the official
-//! SDK's (rmcp), which no other module here touches. Answers are plain JSON, and nothing is kept between requests.
+//! SDK's (rmcp), which no other module here touches. A node's answers are plain JSON, and nothing is kept between
+//! requests.
 //!
-//! Refuses: sessions, prompts, resources, sampling, logging and subscriptions (VA-MCP-12).
+//! Refuses, for a toolbox: sessions, prompts, resources, sampling, logging and subscriptions (VA-MCP-12). An [`Offer`]
+//! may have them, on a server of its own ([`router`]).
 #![allow(
     clippy::result_large_err,
     reason = "an error here is an early answer, made once and moved once"
 )]
 
+mod offer;
 mod over_http;
+mod router;
 mod server;
 
 use std::future::Future;
 
 use serde_json::{Map, Value};
 
+pub use offer::{Change, Client, Fault, List, Offer};
 pub(crate) use over_http::answer;
+pub use router::router;
 pub use server::{McpError, serve_stdio};
 
 /// A tool, as `tools/list` tells it.

@@ -12,11 +12,12 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 
 use super::Toolbox;
+use super::offer::Tools;
 use super::server::Server;
 use crate::http::{JSON, Reply, ReplyBody, reply};
 
 /// The pages that may call: those of this machine.
-const ORIGINS: [&str; 6] = [
+pub(super) const ORIGINS: [&str; 6] = [
     "http://localhost:*",
     "http://127.0.0.1:*",
     "http://[::1]:*",
@@ -45,7 +46,8 @@ pub(crate) async fn answer<T: Toolbox>(tools: T, mut parts: Parts, body: Bytes) 
         .with_allowed_origins(ORIGINS)
         .with_max_request_body_bytes(body.len());
     let sessions = Arc::new(NeverSessionManager::default());
-    let service = StreamableHttpService::new(move || Ok(Server(tools.clone())), sessions, config);
+    let server = move || Ok(Server::new(Tools(tools.clone())));
+    let service = StreamableHttpService::new(server, sessions, config);
     let request = Request::from_parts(parts, Whole(Some(body)));
     let (head, body) = service.handle(request).await.into_parts();
     let mut reply = Reply::new(ReplyBody::Whole(collect(body).await));

@@ -12,7 +12,7 @@ use crate::support::{Running, Setup};
 mod a2a_fixture;
 
 /// Where `cargo xtask setup` puts them.
-fn installed(name: &str) -> PathBuf {
+pub fn installed(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target = std::env::var_os("CARGO_TARGET_DIR");
     let target = target.map_or_else(|| root.join("target"), PathBuf::from);

@@ -63,6 +63,8 @@ pub struct Setup {
     pub options: fn(&mut ServeOptions),
     /// The vacants that are hosted, each with its seed; the first is the default.
     pub vacants: Vec<(HostedVacant, [u8; 32])>,
+    /// How long their behaviours may take.
+    pub behaviour_timeout: Duration,
 }
 
 impl Default for Setup {
@@ -80,6 +82,7 @@ impl Default for Setup {
             without: Vec::new(),
             options: |_| {},
             vacants: Vec::new(),
+            behaviour_timeout: Duration::from_secs(20),
         }
     }
 }
@@ -174,7 +177,7 @@ impl Setup {
         let hosted: Vec<_> = self.vacants.into_iter().map(|(vacant, _)| vacant).collect();
         let vacants = (!hosted.is_empty()).then(|| {
             let vacants = Vacants::new(Arc::clone(&office), hosted, Some(0));
-            Arc::new(vacants.with_timeout(Duration::from_secs(20)))
+            Arc::new(vacants.with_timeout(self.behaviour_timeout))
         });
         serving.vacants = vacants.clone();
         (self.options)(&mut serving);
@@ -229,6 +232,9 @@ impl Running {
     }
 
     pub async fn stop(self) {
+        if let Some(vacants) = &self.vacants {
+            vacants.stop();
+        }
         self.dialer.stop().await;
         self.server.stop().await;
         self.office.stop().await.unwrap();

@@ -2,28 +2,27 @@
 
 use chancery_vacant::payload::{Payload, Role};
 
+use crate::respond::Responder;
+
 /// What answers calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Behaviour {
     /// Says what it hears (CH-CFG-3).
     Echo,
     /// Nothing in this process: calls wait in the inbox until the vacant's owner answers them.
     Inbox,
+    /// Something that answers in words.
+    Asks(Responder),
 }
 
 impl Behaviour {
-    /// The behaviour that a configuration names.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "echo" => Some(Self::Echo),
-            "inbox" => Some(Self::Inbox),
-            _ => None,
-        }
-    }
-
     /// Whether running it twice does no harm (CH-JRN-16).
-    pub const fn is_pure(self) -> bool {
-        matches!(self, Self::Echo)
+    pub fn is_pure(&self) -> bool {
+        match self {
+            Self::Echo => true,
+            Self::Inbox => false,
+            Self::Asks(responder) => responder.is_pure(),
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use chancery_vacant::payload::{Payload, Role};
 use super::behaviour::{Behaviour, echo};
 use super::{HostedVacant, Vacants, lock};
 use crate::clock::Entropy;
+use crate::respond::{Question, Slot};
 
 /// How a call came in, and so how its answer has to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(super) struct Open {
     pub(super) accepted: Accepted,
     pub(super) heard: Payload,
     pub(super) binding: Binding,
+    /// Its place among those whose behaviour runs; one that is resumed waits for its place.
+    pub(super) slot: Option<Slot>,
 }
 
 /// A call that is on record as accepted. Dropped without having been finished it is carried through all the same:
@@ -79,6 +82,7 @@ impl Vacants {
     ) -> Result<OpenedCall, Refusal> {
         let permit = self.office.gate().permit();
         let permit = permit.map_err(|_| super::calls::busy())?;
+        let slot = at.slot()?;
         let (vacants, at) = (Arc::clone(self), Arc::clone(at));
         let accepting = tokio::spawn(async move {
             let heard = message.envelope.payload.clone();
@@ -90,6 +94,7 @@ impl Vacants {
                     accepted,
                     heard,
                     binding,
+                    slot,
                 }),
                 vacants,
             })
@@ -131,7 +136,11 @@ impl Vacants {
 
     /// A message without an envelope, where the node allows them: the state is checked and the behaviour runs; no
     /// chain is touched and nothing is on record (VA-A2A-5).
-    pub fn hear_anonymous(&self, at: &HostedVacant, heard: &Payload) -> Result<Payload, Refusal> {
+    pub async fn hear_anonymous(
+        &self,
+        at: &HostedVacant,
+        heard: &Payload,
+    ) -> Result<Payload, Refusal> {
         let failed = || Refusal::from(ProtocolError::BehaviourFailed);
         let key = agent_key(ProtocolName::Vacant, &at.name);
         let record: Option<AgentRecord> = self.office.row(&key).map_err(|_| failed())?;
@@ -144,8 +153,23 @@ impl Vacants {
         if run_state == RunState::Suspended {
             return Err(ProtocolError::Suspended.into());
         }
-        match at.behaviour {
+        match &at.behaviour {
             Behaviour::Echo => Ok(self.dressed(echo(heard), heard, None)),
+            Behaviour::Asks(responder) => {
+                let slot = responder.slot().ok_or_else(super::calls::busy)?;
+                let question = Question {
+                    protocol: ProtocolName::Vacant,
+                    seq: 0,
+                    agent: at.name.clone(),
+                    address: at.id.hex(),
+                    from: String::new(),
+                    text: heard.joined(),
+                };
+                let words = responder.ask(slot, question, self.timeout).await;
+                let words = words.map_err(super::calls::refusal_of)?;
+                let says = Payload::text(Role::Agent, words);
+                Ok(self.dressed(says, heard, None))
+            }
             Behaviour::Inbox => Err(Refusal::new(
                 "UNSUPPORTED_OPERATION",
                 400,

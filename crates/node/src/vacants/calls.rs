@@ -22,6 +22,7 @@ use super::behaviour::{Behaviour, echo};
 use super::bindings::{Binding, Open};
 use super::{HostedVacant, Vacants, lock};
 use crate::gate::Permit;
+use crate::respond::{Question, Responder, Slot, Unheard};
 use crate::sequencer::Decided;
 use crate::suite::{AnyAnswer, AnyInput};
 
@@ -98,6 +99,7 @@ impl Vacants {
         message: Message,
         permit: Permit,
     ) -> Result<Bytes, Refusal> {
+        let slot = at.slot()?;
         let (vacants, at) = (Arc::clone(self), Arc::clone(at));
         let served = tokio::spawn(async move {
             let heard = message.envelope.payload.clone();
@@ -107,6 +109,7 @@ impl Vacants {
                 accepted,
                 heard,
                 binding: Binding::Native,
+                slot,
             };
             vacants.run(call).await
         });
@@ -148,17 +151,60 @@ impl Vacants {
     }
 
     /// Runs a behaviour to its outcome.
-    pub(super) async fn run(&self, call: Open) -> Result<Bytes, Refusal> {
-        match call.at.behaviour {
-            Behaviour::Echo => {
-                let mut says = echo(&call.heard);
-                if call.binding == Binding::A2a {
-                    says = self.dressed(says, &call.heard, Some(call.accepted.call));
-                }
-                self.say(&call.at.id, &call.accepted, says).await
-            }
-            Behaviour::Inbox => self.wait_for_owner(&call.accepted).await,
+    pub(super) async fn run(&self, mut call: Open) -> Result<Bytes, Refusal> {
+        let slot = call.slot.take();
+        let mut says = match &call.at.behaviour {
+            Behaviour::Echo => echo(&call.heard),
+            Behaviour::Inbox => return self.wait_for_owner(&call.accepted).await,
+            Behaviour::Asks(responder) => self.ask(responder, slot, &call).await?,
+        };
+        if call.binding == Binding::A2a {
+            says = self.dressed(says, &call.heard, Some(call.accepted.call));
         }
+        self.say(&call.at.id, &call.accepted, says).await
+    }
+
+    /// Asks what answers in words; a call without an answer ends as failed (VA-SRV-9).
+    async fn ask(
+        &self,
+        responder: &Responder,
+        slot: Option<Slot>,
+        call: &Open,
+    ) -> Result<Payload, Refusal> {
+        let (at, accepted) = (&call.at, &call.accepted);
+        let question = Question {
+            protocol: ProtocolName::Vacant,
+            seq: accepted.call,
+            agent: at.name.clone(),
+            address: at.id.hex(),
+            from: accepted.caller.hex(),
+            text: call.heard.joined(),
+        };
+        let heard = async {
+            let slot = match slot {
+                Some(slot) => Some(slot),
+                None => responder.wait_for_slot().await,
+            };
+            let slot = slot.ok_or(Unheard::Failed("no_place"))?;
+            responder.ask(slot, question, self.timeout).await
+        };
+        let heard = tokio::select! {
+            heard = heard => heard,
+            () = self.stopped() => return Err(busy()),
+        };
+        let unheard = match heard {
+            Ok(words) if words.len() <= self.office.gate().settings().vacant.max_bytes => {
+                return Ok(Payload::text(Role::Agent, words));
+            }
+            Ok(_) => Unheard::Failed("too_large"),
+            Err(unheard) => unheard,
+        };
+        let why = match unheard {
+            Unheard::Timeout => Failure::BehaviourTimeout,
+            Unheard::Failed(_) => Failure::BehaviourFailed,
+        };
+        self.fail(accepted.call, &accepted.caller, why).await;
+        Err(refusal_of(unheard))
     }
 
     /// Puts an answer on record; one that is refused ends the call as failed.
@@ -321,6 +367,8 @@ impl Vacants {
         idempotency: Option<String>,
     ) -> Result<Bytes, Refusal> {
         let permit = self.office.gate().permit().map_err(|_| busy())?;
+        let target = self.hosted.iter().find(|vacant| vacant.id == to);
+        let slot = target.map_or(Ok(None), |target| target.slot())?;
         let input = Input::Outgoing {
             agent: from.id.hex(),
             answers: None,
@@ -350,6 +398,7 @@ impl Vacants {
                     accepted,
                     heard: says,
                     binding: Binding::Native,
+                    slot,
                 };
                 self.run(call).await
             }
@@ -380,6 +429,14 @@ pub(super) fn answer_of(decided: Decided<AnyAnswer>) -> Result<(Answer, Option<B
 async fn outcome(task: JoinHandle<Result<Bytes, Refusal>>) -> Result<Bytes, Refusal> {
     task.await
         .unwrap_or_else(|_| Err(ProtocolError::BehaviourFailed.into()))
+}
+
+/// What a caller is told when a behaviour gave no answer.
+pub(super) fn refusal_of(unheard: Unheard) -> Refusal {
+    match unheard {
+        Unheard::Timeout => ProtocolError::BehaviourTimeout.into(),
+        Unheard::Failed(_) => ProtocolError::BehaviourFailed.into(),
+    }
 }
 
 pub(super) fn busy() -> Refusal {

@@ -57,7 +57,7 @@ impl Vacants {
             id: vacant.id,
             state,
             card: Some(String::from_utf8_lossy(&card.serialize()).into_owned()),
-            inbox: vacant.behaviour == Behaviour::Inbox,
+            inbox: matches!(vacant.behaviour, Behaviour::Inbox),
             agent: vacant.participant.clone(),
         })
     }

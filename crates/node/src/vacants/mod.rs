@@ -15,12 +15,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::line::Seq;
+use chancery_core::refusal::Refusal;
 use chancery_vacant::id::VacantId;
 use chancery_vacant::state::State;
 use hashbrown::HashMap;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::office::Office;
+use crate::respond::Slot;
 
 pub use behaviour::Behaviour;
 pub use bindings::{Binding, OpenedCall, Withdrawal};
@@ -58,6 +60,19 @@ pub struct HostedVacant {
     pub participant: Option<String>,
 }
 
+impl HostedVacant {
+    /// A place for one more call whose behaviour runs; none where that needs no place.
+    fn slot(&self) -> Result<Option<Slot>, Refusal> {
+        match &self.behaviour {
+            Behaviour::Asks(responder) => {
+                let slot = responder.slot();
+                slot.map(Some).ok_or_else(calls::busy)
+            }
+            Behaviour::Echo | Behaviour::Inbox => Ok(None),
+        }
+    }
+}
+
 /// The vacants of a node.
 pub struct Vacants {
     office: Arc<Office>,
@@ -68,6 +83,8 @@ pub struct Vacants {
     waiting: Mutex<HashMap<Seq, oneshot::Sender<Bytes>>>,
     /// Where callers reach this node.
     base_url: Mutex<String>,
+    /// Whether the node is stopping.
+    stopping: watch::Sender<bool>,
 }
 
 impl Vacants {
@@ -80,6 +97,7 @@ impl Vacants {
             timeout: BEHAVIOUR_TIMEOUT,
             waiting: Mutex::default(),
             base_url: Mutex::default(),
+            stopping: watch::Sender::new(false),
         }
     }
 
@@ -88,6 +106,18 @@ impl Vacants {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// Ends the behaviours that run. Their calls stay open: the next start decides what becomes of them (CH-JRN-16).
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Returns when the node stops.
+    async fn stopped(&self) {
+        let mut stopping = self.stopping.subscribe();
+        // The other end is in this value.
+        let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
     }
 
     /// The node.

@@ -41,13 +41,21 @@ impl Vacants {
             (Some(vacant), Some(_)) if runs_again(&vacant) && is_inbox(&vacant) => {}
             (Some(vacant), Some(heard)) if runs_again(&vacant) => {
                 // The outcome is on record either way; nobody waits for it.
+                let is_slow = matches!(vacant.behaviour, Behaviour::Asks(_));
                 let call = Open {
                     at: vacant,
                     accepted,
                     heard,
                     binding: Binding::Native,
+                    slot: None,
                 };
-                let _ = self.carry_through(call).await;
+                if is_slow {
+                    // It may take its whole time: the node does not wait for it to start.
+                    let vacants = Arc::clone(self);
+                    tokio::spawn(async move { vacants.run(call).await });
+                } else {
+                    let _ = self.carry_through(call).await;
+                }
             }
             _ => {
                 self.fail(accepted.call, &accepted.caller, Failure::Interrupted)
@@ -62,5 +70,5 @@ fn runs_again(vacant: &HostedVacant) -> bool {
 }
 
 fn is_inbox(vacant: &HostedVacant) -> bool {
-    vacant.behaviour == Behaviour::Inbox
+    matches!(vacant.behaviour, Behaviour::Inbox)
 }

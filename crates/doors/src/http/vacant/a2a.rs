@@ -115,7 +115,7 @@ impl Agent for VacantAgent {
                 if settings.vacant.require_envelope {
                     return Err(Fault::envelope_required());
                 }
-                self.take_plain(payload, incoming.mode)
+                self.take_plain(payload, incoming.mode).await
             }
         }
     }
@@ -184,8 +184,8 @@ impl VacantAgent {
         }
     }
 
-    fn take_plain(&self, heard: Payload, mode: Mode) -> Result<Taken, Fault> {
-        let says = self.vacants.hear_anonymous(&self.at, &heard);
+    async fn take_plain(&self, heard: Payload, mode: Mode) -> Result<Taken, Fault> {
+        let says = self.vacants.hear_anonymous(&self.at, &heard).await;
         let message = plain_message(says.map_err(|refusal| self.refused(refusal))?);
         if mode != Mode::Immediate {
             return Ok(Taken::Message(message));
