@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chancery_doors::OutgoingTls;
 use chancery_doors::nats::{Broker, BrokerOptions, NatsDoor, Secret};
-use chancery_node::{Office, agh_echo};
+use chancery_node::{Office, agh_bridge, agh_echo};
 use tokio::task::JoinSet;
 
 use crate::config::{Config, Nats};
@@ -41,6 +41,9 @@ pub(super) fn echoes(office: &Arc<Office>, config: &Config) -> Result<JoinSet<()
     let mut echoes = JoinSet::new();
     for peer in config.agh.echoes()? {
         echoes.spawn(agh_echo(Arc::clone(office), peer));
+    }
+    if let Some(bridge) = &config.agh.settings.bridge {
+        echoes.spawn(agh_bridge(Arc::clone(office), bridge.clone()));
     }
     Ok(echoes)
 }
