@@ -16,6 +16,18 @@ pub(super) fn broker(config: &Config) -> Option<Arc<Broker>> {
     config.agh.nats.as_ref().map(|_| Arc::default())
 }
 
+/// Nobody is connected yet, and the keys of hosted peers are at hand.
+pub(super) async fn prepare(office: &Office, config: &Config) -> Result<(), Failure> {
+    office
+        .agh_nobody_connected()
+        .await
+        .map_err(|error| Failure::damaged(error.to_string()))?;
+    for (peer, key) in config.agh.keys()? {
+        office.gate().vault().hold(peer, key);
+    }
+    Ok(())
+}
+
 /// Joins the subjects of the hosted peers.
 pub(super) fn join(
     office: &Arc<Office>,
