@@ -21,6 +21,11 @@ const NEEDS: &[Need] = &[
         program: "strace",
         package: "strace",
     },
+    // counts what an envelope costs
+    Need {
+        program: "valgrind",
+        package: "valgrind",
+    },
     // carries AGH between nodes
     Need {
         program: "nats-server",

@@ -47,6 +47,13 @@ const STEPS: &[Step] = &[
         rounds: ("CHANCERY_FLOOD", "1000000"),
     },
     Step {
+        name: "agh-instructions",
+        shows: "one more AGH envelope at 100,000 entries costs at most 1.5 times the instructions at 1,000",
+        package: "chancery-agh",
+        test: "instructions",
+        rounds: ("CHANCERY_COUNTED", "100000"),
+    },
+    Step {
         name: "vibe-model",
         shows: "a million steps of vibe beside a model of it: no difference, replay byte for byte",
         package: "chancery-vibe",

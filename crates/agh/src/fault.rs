@@ -184,6 +184,24 @@ words! {
         WorkClosed = "work_closed",
         /// The work belongs to another container.
         WorkContainerMismatch = "work_container_mismatch",
+        /// A task write for another channel than the one it came in by (AG-SEC-4).
+        ChannelMismatch = "channel_mismatch",
+        /// A task write in a channel that nobody here is in.
+        StaleChannel = "stale_channel",
+        /// A task write of a peer that does not claim `task.write`, or does not prove who it is.
+        CapabilityDenied = "capability_denied",
+        /// A task write of a peer that is not there.
+        PeerNotFound = "peer_not_found",
+        /// A task that is not on record.
+        TaskNotFound = "task_not_found",
+        /// A task write whose names are none.
+        ValidationFailed = "validation_failed",
+        /// A task of somebody else.
+        PermissionDenied = "permission_denied",
+        /// A task write that says nothing about itself.
+        InvalidRequest = "invalid_request",
+        /// Nobody here keeps tasks in that channel.
+        TaskIngressUnavailable = "task_ingress_unavailable",
     }
 }
 
@@ -194,14 +212,18 @@ impl ErrorName {
             Self::UnsupportedProtocol => Reason::UnsupportedProfile,
             Self::UnsupportedKind => Reason::UnsupportedKind,
             Self::Expired | Self::TooOld | Self::FromFuture => Reason::Expired,
-            Self::DigestMismatch | Self::ProofInvalid | Self::ProofStripped => {
-                Reason::VerificationFailed
-            }
+            Self::DigestMismatch
+            | Self::ProofInvalid
+            | Self::ProofStripped
+            | Self::CapabilityDenied
+            | Self::PermissionDenied => Reason::VerificationFailed,
             Self::NotTarget => Reason::NotTarget,
-            Self::NotFound => Reason::NotFound,
+            Self::NotFound | Self::StaleChannel | Self::PeerNotFound | Self::TaskNotFound => {
+                Reason::NotFound
+            }
             Self::Duplicate => Reason::Duplicate,
             Self::InteractionClosed => Reason::InteractionClosed,
-            Self::Busy | Self::SenderSuspended => Reason::Busy,
+            Self::Busy | Self::SenderSuspended | Self::TaskIngressUnavailable => Reason::Busy,
             Self::InvalidTransition => Reason::Internal,
             Self::SurfaceRequired | Self::InvalidSurface => Reason::InvalidSurface,
             Self::WorkClosed => Reason::WorkClosed,
@@ -256,6 +278,15 @@ impl ErrorName {
             Self::LegacyFieldRejected => "AG-B-42",
             Self::WorkClosed => "AG-B-22",
             Self::WorkContainerMismatch => "AG-B-21",
+            Self::ChannelMismatch
+            | Self::StaleChannel
+            | Self::PeerNotFound
+            | Self::TaskNotFound
+            | Self::ValidationFailed
+            | Self::PermissionDenied
+            | Self::InvalidRequest
+            | Self::TaskIngressUnavailable => "AG-SEC-4",
+            Self::CapabilityDenied => "AG-CARD-12",
         }
     }
 
@@ -310,6 +341,15 @@ impl ErrorName {
             Self::InvalidSurface => "surface is thread or direct",
             Self::WorkClosed => "the work has ended",
             Self::WorkContainerMismatch => "the work belongs to another conversation",
+            Self::ChannelMismatch => "a task is written in the channel that it is for",
+            Self::StaleChannel => "nobody here is in that channel",
+            Self::CapabilityDenied => "the peer may not write tasks",
+            Self::PeerNotFound => "the peer is not there",
+            Self::TaskNotFound => "there is no such task",
+            Self::ValidationFailed => "a name in the task is none",
+            Self::PermissionDenied => "the task is somebody else's",
+            Self::InvalidRequest => "ext agh.task has to be an object with request_id",
+            Self::TaskIngressUnavailable => "nobody keeps tasks in that channel",
         }
     }
 }
@@ -411,6 +451,23 @@ impl Fault {
             ErrorName::SenderSuspended => 423,
             _ => 400,
         }
+    }
+
+    /// The fault that a refusal of this protocol's rules tells.
+    pub fn of_refusal(refusal: &Refusal, revision: Revision) -> Option<Self> {
+        let stages = [
+            Stage::Parse,
+            Stage::Members,
+            Stage::Freshness,
+            Stage::Body,
+            Stage::Routing,
+            Stage::Lifecycle,
+        ];
+        let is_at = |stage: &Stage| STEP_NAMES[usize::from(stage.step(revision))] == refusal.check;
+        let stage = stages.into_iter().find(is_at).unwrap_or(Stage::Routing);
+        let mut fault = Self::new(ErrorName::parse(refusal.code)?, stage);
+        fault.path = refusal.path.clone().map(Cow::Owned);
+        Some(fault)
     }
 
     /// The refusal that a door and the side log get.

@@ -1,14 +1,13 @@
 //! What a node says by itself in the name of its peers: that they are here, and the question who else is (AG-GRT-2).
 
 use chancery_core::digest::hex;
-use chancery_core::json::{Object, Value};
+use chancery_core::json::Object;
 
 use crate::kind::Kind;
-use crate::made::Made;
+use crate::made::{Made, proven_by};
 use crate::message::Message;
 use crate::peer::PeerRecord;
 use crate::revision::Revision;
-use crate::trust::unsigned_proof;
 use crate::whois::own_value;
 
 /// What the identifiers of a node's own questions begin with: their answers are signs of life and nothing more, so
@@ -64,12 +63,10 @@ fn of_peer(
         causation_id: None,
         ts: now,
     };
-    let mut envelope = made.into_object(body, None);
     let public = record.public_key.as_deref();
-    if let Some(public) = public.and_then(|key| hex::decode_array(key).ok())
-        && signed
-    {
-        envelope.insert("proof", Value::Object(unsigned_proof(&public)));
-    }
-    envelope
+    let public = public.and_then(|key| hex::decode_array(key).ok());
+    proven_by(
+        made.into_object(body, None),
+        public.as_ref().filter(|_| signed),
+    )
 }

@@ -12,6 +12,7 @@
 
 pub mod answer;
 pub mod body;
+pub mod bridge;
 pub mod conformance;
 pub mod conversation;
 pub mod envelope;
@@ -35,6 +36,7 @@ pub mod secret;
 pub mod settings;
 pub mod soft;
 pub mod subject;
+pub mod task;
 pub mod trust;
 pub mod validate;
 pub mod whois;

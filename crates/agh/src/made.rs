@@ -6,6 +6,7 @@ use crate::envelope::PROTOCOL;
 use crate::kind::Kind;
 use crate::message::{Container, Message};
 use crate::revision::Revision;
+use crate::trust::unsigned_proof;
 
 /// An envelope without its body.
 #[derive(Clone, Debug)]
@@ -97,4 +98,15 @@ impl<'m> Made<'m> {
         }
         envelope
     }
+}
+
+/// The envelope with a proof that waits for a signature, where it is to have one (AG-TRU-10).
+pub(crate) fn proven_by(
+    mut envelope: Object<'static>,
+    public: Option<&[u8; 32]>,
+) -> Object<'static> {
+    if let Some(public) = public {
+        envelope.insert("proof", Value::Object(unsigned_proof(public)));
+    }
+    envelope
 }

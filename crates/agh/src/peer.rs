@@ -2,6 +2,7 @@
 
 use chancery_core::admin::agent_key;
 use chancery_core::decision::{Cx, Stop};
+use chancery_core::digest::hex;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::ProtocolName;
 use chancery_core::refusal::Refusal;
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::body::card::PeerCard;
 use crate::grammar::{is_channel, is_peer_id, is_workspace, split_handle};
+use crate::settings::Settings;
+use crate::trust::{PROFILE, handle};
 use crate::whois::{Catalog, Wanted, card_with};
 
 /// All that rules read about a local peer (CH-JRN-1).
@@ -32,6 +35,35 @@ pub struct PeerRecord {
     /// Its participant, when it is not its own (CH-ID-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Whether it is hosted for as long as its connection lasts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub connected: bool,
+}
+
+/// What the node may say in the name of a peer by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// Everything, without a proof.
+    Plain,
+    /// Everything, with a proof under this key.
+    Signed([u8; 32]),
+    /// Nothing: its name is a verified handle, and only the peer has the key.
+    Mute,
+}
+
+impl Voice {
+    /// The key that proofs name.
+    pub(crate) const fn public(&self) -> Option<&[u8; 32]> {
+        match self {
+            Self::Signed(public) => Some(public),
+            Self::Plain | Self::Mute => None,
+        }
+    }
+
+    /// Whose key signs.
+    pub(crate) fn signer(&self, peer: &str) -> Option<String> {
+        self.public().map(|_| peer.to_owned())
+    }
 }
 
 impl PeerRecord {
@@ -60,6 +92,35 @@ impl PeerRecord {
             catalog,
             public_key: None,
             agent: None,
+            connected: false,
+        }
+    }
+
+    /// The same under a key: the Peer ID is the verified handle of the nickname, and the card says so (AG-TRU-3,
+    /// AG-TRU-11). None when the Peer ID is neither a nickname nor the handle of this key.
+    #[must_use]
+    pub fn with_key(mut self, public: &[u8; 32]) -> Option<Self> {
+        let nickname = self.card.peer_id.split('@').next().unwrap_or_default();
+        let handle = handle(nickname, public)?;
+        if self.card.peer_id.contains('@') && self.card.peer_id != handle {
+            return None;
+        }
+        self.card.peer_id = handle;
+        self.card.profiles_supported.push(PROFILE.to_owned());
+        self.card.trust_modes_supported = vec!["verified".to_owned()];
+        self.public_key = Some(hex::encode(public));
+        Some(self)
+    }
+
+    /// How the node speaks for it: a verified handle without its proof is rejected everywhere (AG-TRU-7).
+    pub(crate) fn voice(&self, settings: &Settings) -> Voice {
+        if !settings.trust.enabled || split_handle(&self.card.peer_id).is_none() {
+            return Voice::Plain;
+        }
+        let public = self.public_key.as_deref();
+        match public.and_then(|key| hex::decode_array(key).ok()) {
+            Some(public) => Voice::Signed(public),
+            None => Voice::Mute,
         }
     }
 

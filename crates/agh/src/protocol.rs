@@ -81,7 +81,10 @@ impl Protocol for Agh {
         cx: &mut Cx<'_>,
     ) -> Result<Verdict<Answer>, Stop> {
         match input {
-            Input::Envelope(authentic) => rules::receive(authentic, settings, cx),
+            Input::Envelope(authentic) => match authentic.door {
+                Door::WebSocket { .. } => rules::relay(authentic, settings, cx),
+                _ => rules::receive(authentic, settings, cx),
+            },
             Input::Outgoing {
                 idempotency,
                 content,
@@ -128,6 +131,7 @@ impl Protocol for Agh {
         let via = line.meta_text("via");
         let door = match via.as_deref() {
             Some("in_process") => Door::InProcess,
+            Some(rules::VIA_CONNECTION) => Door::WebSocket { greeting: false },
             _ => Door::Http,
         };
         let proof = match line.meta_text("key") {

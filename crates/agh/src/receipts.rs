@@ -7,7 +7,7 @@ use chancery_core::json::{Object, Value};
 use crate::body::ReceiptStatus;
 use crate::fault::{ErrorName, Fault, Reason, Stage};
 use crate::kind::Kind;
-use crate::made::Made;
+use crate::made::{Made, proven_by};
 use crate::message::Message;
 use crate::revision::Revision;
 
@@ -48,13 +48,14 @@ fn is_work(message: &Message) -> bool {
     }
 }
 
-/// The receipt (AG-RCT-4).
+/// The receipt (AG-RCT-4); with a key its proof waits for a signature.
 pub fn receipt(
     message: &Message,
     status: ReceiptStatus,
     reason: Reason,
     id: String,
     now: i64,
+    public: Option<&[u8; 32]>,
 ) -> Bytes {
     let from = message.to.as_deref().unwrap_or_default();
     let body = Object::new()
@@ -62,9 +63,6 @@ pub fn receipt(
         .with("status", status.as_str())
         .with("reason_code", reason.as_str());
     let envelope = Made::answering(message, Kind::Receipt, from, id, now);
-    to_bytes(
-        &Value::Object(envelope.into_object(body, None)),
-        Dialect::Vibe,
-    )
-    .into()
+    let envelope = envelope.into_object(body, None);
+    to_bytes(&Value::Object(proven_by(envelope, public)), Dialect::Vibe).into()
 }

@@ -68,6 +68,20 @@ pub struct Settings {
     pub secret_guard_inbound: bool,
     /// The bridge between the revisions (AG-B-46).
     pub bridge: Option<Bridge>,
+    /// Who keeps tasks that others may write (AG-SEC-4).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Tasks>,
+}
+
+/// Tasks that peers may write: work that is handed to one hosted peer (AG-SEC-4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tasks {
+    /// The hosted peer that keeps them.
+    pub keeper: String,
+    /// Peers that may write without a proof of who they are (AG-CARD-12).
+    #[serde(default)]
+    pub writers: Vec<String>,
 }
 
 /// The trust profile and what is asked of senders under it (AG-TRU-1, AG-TRU-9).
@@ -128,6 +142,7 @@ impl Default for Settings {
             secret_guard_outbound: true,
             secret_guard_inbound: false,
             bridge: None,
+            tasks: None,
         }
     }
 }

@@ -9,9 +9,12 @@ use serde_json::json;
 use crate::body::card::{BRIEF, PeerCard, json as kept};
 use crate::envelope::Envelope;
 use crate::kind::Kind;
-use crate::made::Made;
+use crate::made::{Made, proven_by};
 use crate::message::Message;
+use crate::peer::PeerRecord;
 
+/// What a signature adds to an envelope whose proof waits for it.
+const SIGNATURE_BYTES: usize = 96;
 const INCLUDE: &str = "agh.include";
 const IDS: &str = "agh.capability_ids";
 /// The key of a whole catalog in an answer (AG-WHO-7).
@@ -182,16 +185,21 @@ pub fn card_with(card: &PeerCard, catalog: &Catalog, wanted: &Wanted) -> PeerCar
 }
 
 /// The answer of a local peer to a question (AG-WHO-5): with the catalog when that is wanted and fits, else
-/// without, else none (AG-WHO-10).
+/// without, else none (AG-WHO-10). With a key its proof waits for a signature.
 pub fn answer(
     request: &Message,
     wanted: &Wanted,
-    card: &PeerCard,
-    catalog: &Catalog,
+    record: &PeerRecord,
     id: String,
     now: i64,
     max_payload: usize,
+    public: Option<&[u8; 32]>,
 ) -> Option<Bytes> {
+    let max_payload = match public {
+        Some(_) => max_payload.saturating_sub(SIGNATURE_BYTES),
+        None => max_payload,
+    };
+    let (card, catalog) = (&record.card, &record.catalog);
     let made = |with_catalog: bool| {
         let shown = if with_catalog { wanted } else { &Wanted::Card };
         let card = card_with(card, catalog, shown);
@@ -208,10 +216,8 @@ pub fn answer(
         let mut envelope = Made::answering(request, Kind::Whois, &card.peer_id, id.clone(), now);
         envelope.work = None;
         envelope.container = None;
-        to_bytes(
-            &Value::Object(envelope.into_object(body, ext)),
-            Dialect::Vibe,
-        )
+        let envelope = proven_by(envelope.into_object(body, ext), public);
+        to_bytes(&Value::Object(envelope), Dialect::Vibe)
     };
     let whole = *wanted != Wanted::Card;
     let mut bytes = made(whole);

@@ -71,4 +71,6 @@ pub struct Whisper {
     pub to: String,
     /// The bytes to send.
     pub bytes: Bytes,
+    /// Whose key signs them first, when they are not whole yet.
+    pub signer: Option<String>,
 }

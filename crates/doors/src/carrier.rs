@@ -109,6 +109,10 @@ impl Carrier for HttpCarrier {
 
     /// Only AGH has soft messages.
     fn whisper(&self, whisper: Whisper) {
+        let connected = &self.switchboard.connected;
+        let Some(whisper) = connected.tell(whisper) else {
+            return;
+        };
         if let Some(broker) = &self.broker {
             broker.whisper(whisper.to, whisper.bytes);
         }

@@ -7,6 +7,7 @@
 //! anything to another machine without TLS, and decide anything: rules are the node's business.
 
 pub mod a2a;
+mod agh_ws;
 mod carrier;
 mod guarded;
 pub mod http;
@@ -15,6 +16,7 @@ pub mod nats;
 mod outgoing_http;
 mod outgoing_tls;
 mod routes;
+pub mod visitor;
 pub mod ws;
 
 pub use carrier::{CarrierError, HttpCarrier};

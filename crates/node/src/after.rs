@@ -56,7 +56,16 @@ impl<S: Suite> AfterCommit for Follow<S> {
 
     fn aside(&mut self, aside: Aside) {
         let _runtime = self.runtime.enter();
-        for whisper in aside.whispers {
+        for mut whisper in aside.whispers {
+            if let Some(signer) = whisper.signer.take() {
+                let mut sign = |message: &[u8]| self.gate.vault().sign(&signer, message);
+                let suite = self.gate.suite();
+                // Without its proof it would be rejected everywhere: then it is not said.
+                match suite.seal(whisper.protocol, &whisper.bytes, &mut sign) {
+                    Some(sealed) => whisper.bytes = sealed,
+                    None => continue,
+                }
+            }
             self.outbox.whisper(whisper);
         }
         for event in aside.events {

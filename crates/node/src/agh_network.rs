@@ -3,11 +3,15 @@
 use bytes::Bytes;
 use chancery_agh::answer::{Answer, Outcome};
 use chancery_agh::fault::{ErrorName, Fault, Stage};
+use chancery_agh::grammar::split_handle;
 use chancery_agh::greeting;
 use chancery_agh::message::{Content, Message};
 use chancery_agh::peer::PeerRecord;
 use chancery_agh::revision::Revision;
+use chancery_agh::rules::{StoredInteraction, interaction_key};
+use chancery_agh::settings::Tasks;
 use chancery_agh::subject;
+use chancery_agh::task::{self, Known};
 use chancery_core::admin::{RunState, agents_prefix};
 use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::delivery::Whisper;
@@ -17,6 +21,8 @@ use chancery_core::line::ProtocolName;
 use chancery_core::protocol::{Caller, Door, Input, Protocol};
 use chancery_core::time::Time;
 use chancery_store::StoreError;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::office::Office;
 use crate::office_agh::rejected;
@@ -43,6 +49,20 @@ impl AghRead {
         self.0.as_ref().ok().map(|read| read.subject.as_str())
     }
 
+    /// The same, rejected when `fault` finds something wrong with the envelope.
+    pub(crate) fn only_of(self, fault: impl FnOnce(&Message) -> Option<Fault>) -> Self {
+        let Ok(read) = &self.0 else {
+            return self;
+        };
+        let AnyInput::Agh(Input::Envelope(authentic)) = &read.input else {
+            return self;
+        };
+        match fault(&authentic.message) {
+            Some(fault) => Self(Err(rejected(&read.id, read.revision, fault).into())),
+            None => self,
+        }
+    }
+
     /// Whether it asks who somebody is: such a one may be answered at a reply subject too.
     pub fn is_question(&self) -> bool {
         self.0.as_ref().is_ok_and(|read| read.is_question)
@@ -65,6 +85,12 @@ impl Office {
             }
         };
         let (id, revision) = (message.id.to_string(), message.revision);
+        if let Some(tasks) = &settings.agh.tasks
+            && message.to.as_deref() == Some(tasks.keeper.as_str())
+            && let Err(fault) = self.judge_task(&message, tasks)
+        {
+            return AghRead(Err(rejected(&id, revision, fault).into()));
+        }
         let subject = subject::of(
             message.workspace.as_deref(),
             &message.channel,
@@ -90,6 +116,38 @@ impl Office {
         }))
     }
 
+    /// Whether work may be handed to the keeper of tasks (AG-SEC-4). A store that cannot be read lets nobody write.
+    fn judge_task(&self, message: &Message, tasks: &Tasks) -> Result<(), Fault> {
+        let (workspace, channel) = (message.workspace.as_deref(), &*message.channel);
+        let look = || -> Result<Known, StoreError> {
+            let work = message.work.as_deref().unwrap_or_default();
+            let stored: Option<StoredInteraction> =
+                self.row(&interaction_key(workspace, channel, work))?;
+            let locals = self.agh_locals(workspace, channel)?;
+            let local = |id: &str| locals.iter().find(|peer| peer.card.peer_id == id);
+            let now = self.gate().clock().now().unix_seconds();
+            let card = match local(&message.from) {
+                Some(peer) => Some(peer.shown_card()),
+                None => lock(self.agh())
+                    .presence
+                    .find(workspace, channel, &message.from, now)
+                    .map(|known| known.card.clone()),
+            };
+            Ok(Known {
+                channel_is_joined: !locals.is_empty(),
+                keeper_is_there: local(&tasks.keeper).is_some(),
+                card,
+                task: stored.map(|stored| stored.interaction),
+            })
+        };
+        let busy = |_| Fault::new(ErrorName::TaskIngressUnavailable, Stage::Routing);
+        let known = look().map_err(busy)?;
+        match task::is_write(message, tasks, known.task.as_ref()) {
+            true => task::judge(message, tasks, &known),
+            false => Ok(()),
+        }
+    }
+
     /// Decides an envelope that was read. It is in line as soon as this is first polled.
     pub async fn decide_agh(&self, read: AghRead) -> Outcome {
         let read = match read.0 {
@@ -103,13 +161,21 @@ impl Office {
             return busy(&read.id, read.revision);
         };
         let submitted = self.gate().submit(read.input, read.received, Some(permit));
-        let outcome = match submitted.await {
+        let mut outcome = match submitted.await {
             Ok(Decided {
                 result: Ok(AnyAnswer::Agh(Answer::Decided(outcome))),
                 ..
             }) => *outcome,
+            Ok(Decided {
+                result: Err(refusal),
+                ..
+            }) => match Fault::of_refusal(&refusal, read.revision) {
+                Some(fault) => rejected(&read.id, read.revision, fault),
+                None => busy(&read.id, read.revision),
+            },
             _ => busy(&read.id, read.revision),
         };
+        self.seal_emitted(&mut outcome);
         if let Some(seen) = outcome.seen.clone() {
             let now = self.gate().clock().now().unix_seconds();
             lock(self.agh()).presence.see(seen, now);
@@ -153,6 +219,10 @@ impl Office {
         }
         let settings = self.gate().settings();
         let signed = settings.agh.trust.enabled && self.gate().vault().holds(&record.card.peer_id);
+        // A verified handle without its proof is rejected everywhere (AG-TRU-7): such a peer speaks for itself.
+        if !signed && split_handle(&record.card.peer_id).is_some() {
+            return None;
+        }
         let now = self.gate().clock().now();
         // On no log, so no replay needs to make it again.
         let mut id = [0; 16];
@@ -172,8 +242,33 @@ impl Office {
             protocol: ProtocolName::Agh,
             to: subject::broadcast(record.workspace_id.as_deref(), &record.channel),
             bytes,
+            signer: None,
         })
     }
+
+    /// Signs what the node said by itself, as it goes out over the network too (AG-TRU-10).
+    pub(crate) fn seal_emitted(&self, outcome: &mut Outcome) {
+        if outcome.emitted.is_empty() || !self.gate().settings().agh.trust.enabled {
+            return;
+        }
+        let sealed = |bytes: Bytes| {
+            let made: Spoken<'_> = serde_json::from_slice(&bytes).ok()?;
+            let Some(_) = made.proof else {
+                return Some(bytes);
+            };
+            let mut sign = |message: &[u8]| self.gate().vault().sign(&made.from, message);
+            self.gate().suite().agh().seal(&bytes, &mut sign)
+        };
+        outcome.emitted = outcome.emitted.drain(..).filter_map(sealed).collect();
+    }
+}
+
+/// Who says something, and whether its proof waits for a signature.
+#[derive(Deserialize)]
+struct Spoken<'b> {
+    #[serde(borrow)]
+    from: std::borrow::Cow<'b, str>,
+    proof: Option<IgnoredAny>,
 }
 
 fn busy(id: &str, revision: Revision) -> Outcome {

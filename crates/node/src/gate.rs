@@ -13,7 +13,7 @@ use chancery_core::time::Time;
 use chancery_journal::{Chain, InForce, Outcome, decide_input};
 use chancery_store::Store;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::clerks::{Clerks, Hands, Threads};
 use crate::clock::{Clock, Entropy};
@@ -58,6 +58,8 @@ pub(crate) struct Shared<S: Suite> {
     pub(crate) committed_batch: AtomicU64,
     /// Raised whenever a token's record or hash has changed: what was looked up before does not count any more.
     token_changes: AtomicU64,
+    /// Told of each such change.
+    tokens: watch::Sender<()>,
     pub(crate) runtime: Handle,
     /// Those whom callers lend their hands, where they do.
     helped: OnceLock<Weak<Clerks<S>>>,
@@ -69,6 +71,7 @@ impl<S: Suite> Shared<S> {
     /// A token's record or hash has changed, and readers see it.
     pub(crate) fn tokens_changed(&self) {
         self.token_changes.fetch_add(1, Ordering::AcqRel);
+        self.tokens.send_replace(());
     }
 
     /// The node cannot go on: no further answer leaves, and whoever waits for the end is told.
@@ -151,6 +154,7 @@ impl<S: Suite> Gate<S> {
             lanes: Lanes::new(),
             committed_batch: AtomicU64::new(0),
             token_changes: AtomicU64::new(0),
+            tokens: watch::Sender::new(()),
             runtime: Handle::current(),
             helped: OnceLock::new(),
             failed: AtomicBool::new(false),
@@ -331,6 +335,11 @@ impl<S: Suite> Gate<S> {
     /// How often tokens have changed.
     pub(crate) fn token_changes(&self) -> u64 {
         self.shared.token_changes.load(Ordering::Acquire)
+    }
+
+    /// Told whenever a token changes.
+    pub(crate) fn watch_tokens(&self) -> watch::Receiver<()> {
+        self.shared.tokens.subscribe()
     }
 
     /// A token's hash has changed beside the log.

@@ -5,7 +5,10 @@
 //! fill has a bound, and at the bound it is told to try again.
 
 mod after;
+mod agh_bridge;
+mod agh_connected;
 mod agh_echo;
+mod agh_hosted;
 mod agh_network;
 mod allowance;
 mod arrivals;
@@ -34,6 +37,8 @@ pub mod vacants;
 mod value_context;
 mod vault;
 
+pub use agh_bridge::bridge as agh_bridge;
+pub use agh_connected::NotJoined;
 pub use agh_echo::echo as agh_echo;
 pub use agh_network::AghRead;
 pub use arrivals::{Arrival, InProcess};

@@ -69,7 +69,10 @@ impl Office {
         let received = self.gate().clock().now();
         let submitted = self.gate().submit(input, received, Some(permit)).await;
         match submitted.map_err(|_| busy())?.result? {
-            AnyAnswer::Agh(Answer::Decided(outcome)) => Ok(*outcome),
+            AnyAnswer::Agh(Answer::Decided(mut outcome)) => {
+                self.seal_emitted(&mut outcome);
+                Ok(*outcome)
+            }
             AnyAnswer::Agh(Answer::SentBefore(seq)) => {
                 let id = self.envelope_id(seq).map_err(|_| busy())?;
                 Ok(Outcome::new(Verdict::Accept, &id, Revision::A))

@@ -15,6 +15,7 @@ use chancery_core::rows::{Row, RowKey};
 use chancery_store::StoreError;
 use hashbrown::HashMap;
 use subtle::ConstantTimeEq;
+use tokio::sync::watch;
 
 use crate::office::Office;
 
@@ -160,6 +161,11 @@ impl Office {
     pub fn bearer_at_hand(&self, token: &str) -> Option<TokenRecord> {
         let hash = Sha256Digest::of(token.as_bytes());
         self.shown_tokens.find(&hash, self.gate().token_changes())
+    }
+
+    /// Told whenever a token changes.
+    pub fn token_changes(&self) -> watch::Receiver<()> {
+        self.gate().watch_tokens()
     }
 
     /// Whose token this is; none for any text that is not a token in force.

@@ -33,6 +33,12 @@ impl Vault {
             .retain(|owner, _| keeps(owner));
     }
 
+    /// Whose keys are held.
+    pub fn owners(&self) -> Vec<String> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.keys().cloned().collect()
+    }
+
     /// Whether a key of this owner is held.
     pub fn holds(&self, owner: &str) -> bool {
         self.keys

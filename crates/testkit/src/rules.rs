@@ -473,6 +473,7 @@ fn whisper(to: &str) -> Whisper {
         protocol: ProtocolName::Test,
         to: to.to_owned(),
         bytes: Bytes::from_static(b"psst"),
+        signer: None,
     }
 }
 

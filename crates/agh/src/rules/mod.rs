@@ -8,6 +8,7 @@ mod conversations;
 mod interactions;
 mod queue;
 mod receive;
+mod relay;
 mod respond;
 mod send;
 
@@ -26,6 +27,8 @@ use chancery_core::window::{WindowId, WindowName};
 pub use conversations::{Conversation, conversation_key, conversations_prefix};
 pub use interactions::{Stored as StoredInteraction, interaction_key, interactions_prefix};
 pub use receive::receive;
+pub(crate) use relay::VIA as VIA_CONNECTION;
+pub use relay::relay;
 pub use send::send;
 
 use crate::answer::Answer;

@@ -76,7 +76,7 @@ pub fn receive(
 }
 
 /// Steps that need nothing but the time: freshness, then the faults that were carried here.
-fn check_alone<'m>(
+pub(super) fn check_alone<'m>(
     message: &'m Message,
     settings: &Settings,
     cx: &Cx<'_>,

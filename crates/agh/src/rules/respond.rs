@@ -10,7 +10,7 @@ use super::{envelope_id, memory_span};
 use crate::answer::{Answer, Outcome, Verdict as Word};
 use crate::fault::{ErrorName, Fault, Stage};
 use crate::message::Message;
-use crate::peer::{PeerRecord, in_channel, local};
+use crate::peer::{PeerRecord, Voice, in_channel, local};
 use crate::receipts;
 use crate::settings::Settings;
 use crate::subject;
@@ -51,7 +51,11 @@ fn receipt(
     };
     let (workspace, channel) = (message.workspace.as_deref(), &*message.channel);
     let to = message.to.as_deref().unwrap_or_default();
-    if local(cx, workspace, channel, to)?.is_none() {
+    let Some(record) = local(cx, workspace, channel, to)? else {
+        return Ok(None);
+    };
+    let voice = record.voice(settings);
+    if voice == Voice::Mute {
         return Ok(None);
     }
     // An own envelope that comes back over a broker is no repetition of anybody's.
@@ -69,8 +73,9 @@ fn receipt(
         return Ok(None);
     }
     let id = cx.uuid7().to_string();
-    let bytes = receipts::receipt(message, status, reason, id, cx.now().unix_seconds());
-    whisper(message, bytes.clone(), cx);
+    let now = cx.now().unix_seconds();
+    let bytes = receipts::receipt(message, status, reason, id, now, voice.public());
+    whisper(message, bytes.clone(), voice.signer(to), cx);
     Ok(Some(bytes))
 }
 
@@ -123,6 +128,7 @@ fn answer_of(
     settings: &Settings,
     cx: &mut Cx<'_>,
 ) -> Option<Bytes> {
+    let voice = record.voice(settings);
     let who = format!("{}/{}", message.from, record.card.peer_id);
     let quota = Guard::Quota {
         of: ANSWERS,
@@ -133,19 +139,28 @@ fn answer_of(
         tell("answer_dropped", message, cx);
         return None;
     }
+    if voice == Voice::Mute {
+        ask_itself(record, message, cx);
+        return None;
+    }
     let id = cx.uuid7().to_string();
     let made = answer(
         message,
         wanted,
-        &record.card,
-        &record.catalog,
+        record,
         id,
         cx.now().unix_seconds(),
         settings.max_payload,
+        voice.public(),
     );
     match made {
         Some(bytes) => {
-            whisper(message, bytes.clone(), cx);
+            whisper(
+                message,
+                bytes.clone(),
+                voice.signer(&record.card.peer_id),
+                cx,
+            );
             Some(bytes)
         }
         None => {
@@ -166,12 +181,24 @@ pub(super) fn remember_softly(message: &Message, settings: &Settings, cx: &mut C
     })
 }
 
-fn whisper(message: &Message, bytes: Bytes, cx: &mut Cx<'_>) {
+/// Brings a question to a connected peer that has to answer by itself: only it can prove who it is.
+fn ask_itself(record: &PeerRecord, message: &Message, cx: &mut Cx<'_>) {
+    let workspace = message.workspace.as_deref();
+    cx.whisper(Whisper {
+        protocol: ProtocolName::Agh,
+        to: subject::direct(workspace, &message.channel, &record.card.peer_id),
+        bytes: message.received().clone(),
+        signer: None,
+    });
+}
+
+fn whisper(message: &Message, bytes: Bytes, signer: Option<String>, cx: &mut Cx<'_>) {
     let workspace = message.workspace.as_deref();
     cx.whisper(Whisper {
         protocol: ProtocolName::Agh,
         to: subject::of(workspace, &message.channel, Some(&message.from)),
         bytes,
+        signer,
     });
 }
 

@@ -7,7 +7,7 @@ use chancery_core::admin::{RunState, run_state};
 use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::decision::{Cx, Guard, Stop, Verdict};
 use chancery_core::json::{Object, Value};
-use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName};
+use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName, Seq};
 use chancery_core::refusal::Refusal;
 
 use super::audience::{hand_over, local_recipients, publish};
@@ -40,7 +40,7 @@ pub fn send(
 ) -> Result<Verdict<Answer>, Stop> {
     let (workspace, channel, from) = outgoing.place();
     let own_address = address(workspace, channel, from);
-    let record = sending_peer(outgoing, &own_address, cx)?;
+    let record = sending_peer(workspace, channel, from, cx)?;
     let request = idempotency.map(|key| window_id(&[&own_address, key]));
     if let Some(seq) = request.and_then(|request| cx.seen(SENT, &request)) {
         return Ok(Verdict::Pass {
@@ -49,53 +49,70 @@ pub fn send(
         });
     }
     let (bytes, message) = make(outgoing, &record, settings, cx)?;
-    if let Err(fault) = check(&message, cx)? {
+    if let Err(fault) = check(&message, stricter, cx)? {
         return Err(refused(fault, &message).into());
     }
-    let step = step_of(&message, settings, cx)?;
-    let recipients = local_recipients(
-        &message,
-        step.as_ref().and_then(|(_, stored, _)| stored.as_ref()),
-        cx,
-    )?;
-    let stays_here = message.to.as_ref().is_some_and(|_| !recipients.is_empty());
-    cx.guard(Guard::Window, || {
-        refused(Fault::new(ErrorName::Busy, Stage::Routing), &message)
-    })?;
-    if !stays_here {
-        let network = Guard::Network {
-            protocol: ProtocolName::Agh,
-        };
-        cx.guard(network, || {
-            refused(Fault::new(ErrorName::Busy, Stage::Routing), &message)
-        })?;
-    }
-    let line = cx.line(draft(outgoing, bytes, idempotency, cx));
+    let drafted = draft(outgoing, bytes, idempotency, cx);
+    let (line, outcome) = carry_out(&message, &record, drafted, settings, cx)?;
     if let Some(request) = request {
         cx.remember(SENT, request, line, IDEMPOTENCY);
-    }
-    let span = memory_span(&message, cx.now(), settings);
-    cx.remember(SEEN, envelope_id(&message), line, span);
-    let mut outcome = Outcome::new(Word::Accept, &message.id, message.revision);
-    outcome.step = step.as_ref().map(|(_, _, step)| *step);
-    outcome.state = take_effect(&message, step, line, settings, cx)?;
-    if let Ok(Content::Request { query, wanted }) = &message.content {
-        outcome.emitted = answer_question(&message, query.as_deref(), wanted, settings, cx)?;
-    } else if message.kind != Some(Kind::Greet) {
-        hand_over(&message, &recipients, line, cx);
-        outcome.deliver_to = recipients;
-    }
-    if !stays_here {
-        publish(&message, record.participant(&own_address), line, cx);
     }
     Ok(Verdict::Record {
         answer: Answer::Decided(Box::new(outcome)),
     })
 }
 
+/// Puts an envelope of a local peer on the log, moves its interaction, and brings it to whom it is for: inboxes here,
+/// everybody else over the network.
+pub(super) fn carry_out(
+    message: &Message,
+    record: &PeerRecord,
+    drafted: Draft,
+    settings: &Settings,
+    cx: &mut Cx<'_>,
+) -> Result<(Seq, Outcome), Stop> {
+    let step = step_of(message, settings, cx)?;
+    let recipients = local_recipients(
+        message,
+        step.as_ref().and_then(|(_, stored, _)| stored.as_ref()),
+        cx,
+    )?;
+    let stays_here = message.to.as_ref().is_some_and(|_| !recipients.is_empty());
+    let busy = || refused(Fault::new(ErrorName::Busy, Stage::Routing), message);
+    cx.guard(Guard::Window, busy)?;
+    if !stays_here {
+        let network = Guard::Network {
+            protocol: ProtocolName::Agh,
+        };
+        cx.guard(network, busy)?;
+    }
+    let line = cx.line(drafted);
+    let span = memory_span(message, cx.now(), settings);
+    cx.remember(SEEN, envelope_id(message), line, span);
+    let mut outcome = Outcome::new(Word::Accept, &message.id, message.revision);
+    outcome.trust = message.trust.as_str();
+    outcome.step = step.as_ref().map(|(_, _, step)| *step);
+    outcome.state = take_effect(message, step, line, settings, cx)?;
+    if let Ok(Content::Request { query, wanted }) = &message.content {
+        outcome.emitted = answer_question(message, query.as_deref(), wanted, settings, cx)?;
+    } else if message.kind != Some(Kind::Greet) {
+        hand_over(message, &recipients, line, cx);
+        outcome.deliver_to = recipients;
+    }
+    if !stays_here {
+        let address = record.address();
+        publish(message, record.participant(&address), line, cx);
+    }
+    Ok((line, outcome))
+}
+
 /// The sender's record: a peer that is hosted here, in that channel, and free to speak.
-fn sending_peer(outgoing: &Outgoing, own_address: &str, cx: &Cx<'_>) -> Result<PeerRecord, Stop> {
-    let (workspace, channel, from) = outgoing.place();
+pub(super) fn sending_peer(
+    workspace: Option<&str>,
+    channel: &str,
+    from: &str,
+    cx: &Cx<'_>,
+) -> Result<PeerRecord, Stop> {
     let revision = workspace.map_or(Revision::A, |_| Revision::B);
     let Some(record) = local(cx, workspace, channel, from)? else {
         let fault = Fault::new(ErrorName::NotFound, Stage::Routing).at("from");
@@ -103,7 +120,7 @@ fn sending_peer(outgoing: &Outgoing, own_address: &str, cx: &Cx<'_>) -> Result<P
         refusal.status = 404;
         return Err(refusal.into());
     };
-    if run_state(cx, record.participant(own_address))? == RunState::Suspended {
+    if run_state(cx, record.participant(&record.address()))? == RunState::Suspended {
         let fault = Fault::new(ErrorName::SenderSuspended, Stage::Routing);
         return Err(fault.into_refusal(revision).into());
     }
@@ -152,16 +169,20 @@ fn guard_secrets(envelope: &Object<'_>) -> Result<(), Refusal> {
     secret::check(body, None, member("ext")).map_err(|fault| fault.into_refusal(Revision::A))
 }
 
-/// What is asked of senders beyond what receivers tolerate, and whether the target is there.
-fn check(message: &Message, cx: &mut Cx<'_>) -> Result<Result<(), Fault>, Stop> {
-    let Some(kind) = message.kind else {
+/// Whether the form is good, the envelope is new, and the target is there (AG-PRS-7). `also` is asked of the form.
+pub(super) fn check(
+    message: &Message,
+    also: impl FnOnce(&Message) -> Option<Fault>,
+    cx: &mut Cx<'_>,
+) -> Result<Result<(), Fault>, Stop> {
+    if message.kind.is_none() {
         let fault = Fault::new(ErrorName::UnsupportedKind, Stage::Members);
         return Ok(Err(fault.at("kind")));
-    };
+    }
     if let Err(fault) = &message.content {
         return Ok(Err(fault.clone()));
     }
-    if let Some(fault) = stricter(message, kind) {
+    if let Some(fault) = also(message) {
         return Ok(Err(fault));
     }
     if cx.seen(SEEN, &envelope_id(message)).is_some() {
@@ -185,11 +206,11 @@ fn check(message: &Message, cx: &mut Cx<'_>) -> Result<Result<(), Fault>, Stop> 
     })
 }
 
-/// AG-RCP-3, AG-TRC-2, AG-B-8
-fn stricter(message: &Message, kind: Kind) -> Option<Fault> {
+/// What is asked of senders beyond what receivers tolerate: AG-RCP-3, AG-TRC-2, AG-B-8.
+fn stricter(message: &Message) -> Option<Fault> {
     let fault = |error, member| Some(Fault::new(error, Stage::Body).at(member));
     let in_b = message.revision == Revision::B;
-    match (kind, message.work.as_deref()) {
+    match (message.kind?, message.work.as_deref()) {
         (Kind::Receipt | Kind::Trace, _) if message.to.is_none() => {
             fault(ErrorName::ToRequired, "to")
         }
@@ -224,7 +245,7 @@ fn step_of(message: &Message, settings: &Settings, cx: &Cx<'_>) -> Result<Option
     }
 }
 
-fn refused(fault: Fault, message: &Message) -> Refusal {
+pub(super) fn refused(fault: Fault, message: &Message) -> Refusal {
     fault
         .into_refusal(message.revision)
         .of_message(&*message.id)

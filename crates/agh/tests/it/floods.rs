@@ -180,6 +180,91 @@ fn interactions_stay_within_their_limit_and_one_more_costs_no_more() {
     );
 }
 
+/// What everything that strangers can fill may take: entries by their limits, bytes for each as it lies in memory with
+/// its keys, its order and the tables' free places.
+fn sum_of_limits(settings: &Settings) -> u64 {
+    let quotas = 100_000;
+    let entries = [
+        (settings.max_remote_peers as u64, 2_048),
+        (settings.max_dedupe_entries as u64, 192),
+        // The record, its place in a queue and in the memory of duplicates.
+        (settings.max_interactions, 2_048),
+        (settings.max_conversations, 4_096),
+        (quotas, 192),
+    ];
+    entries.iter().map(|(limit, bytes)| limit * bytes).sum()
+}
+
+/// The name of the variable that asks for the flood of everything.
+const ALL: &str = "CHANCERY_FLOOD_OF_ALL";
+
+// AG-SEC-3, CH-LIM-1
+#[test]
+fn a_flood_of_everything_at_once() {
+    if std::env::var_os(ALL).is_none() {
+        return;
+    }
+    let base = peak_kib();
+    let mut host = flooded();
+    for number in 0..flood() {
+        let peer = format!("peer-{number}");
+        let mut hello = greet(&format!("g{number}"), &peer);
+        hello["channel"] = format!("channel-{}", number % 20).into();
+        host.receive(hello.to_string(), NOW);
+        let ask =
+            json!({"kind": "whois", "from": peer, "body": {"type": "request", "query": "none"}});
+        host.receive(envelope(&format!("q{number}"), ask).to_string(), NOW);
+        let work = json!({
+            "kind": "direct", "from": peer, "to": WORKER, "interaction_id": format!("i{number}"),
+            "body": {"text": "x"},
+        });
+        host.receive(envelope(&format!("d{number}"), work).to_string(), NOW);
+        let stale = json!({
+            "kind": "direct", "from": peer, "to": WORKER, "interaction_id": "late", "expires_at": 1,
+            "body": {"text": "x"},
+        });
+        host.receive(envelope(&format!("s{number}"), stale).to_string(), NOW);
+        host.take_whispers();
+    }
+    println!("base {base} peak {}", peak_kib());
+}
+
+// AG-SEC-3, AG-PRS-6, AG-DUP-4, AG-LIF-12, CH-LIM-1
+#[test]
+fn memory_stays_within_the_sum_of_the_limits() {
+    // In a process of its own: other tests have their own memory.
+    let ran = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "floods::a_flood_of_everything_at_once",
+            "--nocapture",
+        ])
+        .env(ALL, "1")
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{out}");
+    let words: Vec<&str> = out.split_whitespace().collect();
+    let number = |name: &str| {
+        let at = words.iter().position(|word| *word == name).unwrap();
+        words[at + 1].parse::<u64>().unwrap()
+    };
+    let (base, peak) = (number("base"), number("peak"));
+    // Envelopes on record are remembered in windows, of which a node has one for all protocols; here the flood itself
+    // is their bound.
+    let windows = 128 * flood() as u64;
+    let sum = sum_of_limits(&a_tenth()) + windows;
+    println!(
+        "{} of each: peak memory {peak} KiB of which {base} KiB before; the limits sum up to {} KiB",
+        flood(),
+        sum / 1_024
+    );
+    assert!(
+        (peak - base) * 1_024 <= sum,
+        "{peak} KiB beyond {base} KiB, {sum} bytes"
+    );
+}
+
 /// The most memory that this process has held.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

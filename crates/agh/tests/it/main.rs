@@ -3,13 +3,18 @@
 #![allow(clippy::print_stdout, reason = "tests tell what they counted")]
 
 mod agreement;
+mod answers_under_proof;
+mod bridge;
 mod conversations;
 mod discovery;
 mod floods;
 mod foreign;
 mod hostile;
+mod instructions;
 mod receipts;
 mod sending;
+mod small_print;
 mod support;
+mod tasks;
 mod trust;
 mod vectors;

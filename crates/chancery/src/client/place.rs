@@ -34,6 +34,15 @@ impl NodeArgs {
 
     /// A client of the node that is meant.
     pub(crate) fn client(&self, sources: &dyn Fn(Flags) -> Sources) -> Result<NodeClient, Failure> {
+        let (base, authorization) = self.place(sources)?;
+        NodeClient::new(base, authorization)
+    }
+
+    /// Where that node is, and what lets us in.
+    pub(crate) fn place(
+        &self,
+        sources: &dyn Fn(Flags) -> Sources,
+    ) -> Result<(Url, Option<HeaderValue>), Failure> {
         let base = match &self.url {
             Some(url) => parse(url)?,
             None => configured(&Config::load(&sources(Flags::default()))?)?,
@@ -46,7 +55,7 @@ impl NodeArgs {
             .next("use https://"));
         }
         let authorization = token.map(|token| bearer(&token)).transpose()?;
-        NodeClient::new(base, authorization)
+        Ok((base, authorization))
     }
 
     fn token(&self) -> Result<Option<Zeroizing<String>>, Failure> {

@@ -1,19 +1,22 @@
 //! `chancery agh`: peers in channels, what they say and what they work on, for people.
 //!
-//! Whoever speaks here is a peer that the node hosts; the node adds identifier, time and proof, and checks.
+//! Whoever speaks here is a peer that the node hosts; the node adds identifier, time and proof, and checks. With `--ws`
+//! or `--nats` it is one that no node hosts.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use chancery_agh::conversation::direct_id;
-use chancery_agh::peer::address;
+use chancery_agh::peer::{PeerRecord, address};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::agh_show::{interactions, peers, show_cards};
+use super::agh_visit::{Visit, WayArgs, visitor};
 use super::agh_watch;
 use crate::client::{self, Answered, NodeArgs, NodeClient};
 use crate::config::{Flags, Sources};
-use crate::exit::{Exit, Failed, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::secret_file;
 use crate::terminal::Terminal;
 
@@ -70,9 +73,9 @@ pub(crate) enum AghCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChannelArgs {
     /// The channel
-    channel: String,
+    pub(super) channel: String,
     #[command(flatten)]
-    place: Place,
+    pub(super) place: Place,
 }
 
 /// The workspace and the node.
@@ -80,15 +83,40 @@ pub(crate) struct ChannelArgs {
 pub(crate) struct Place {
     /// The workspace of the channel, for revision B
     #[arg(long, value_name = "W")]
-    workspace: Option<String>,
+    pub(super) workspace: Option<String>,
     #[command(flatten)]
-    node: NodeArgs,
+    pub(super) way: WayArgs,
+    #[command(flatten)]
+    pub(super) node: NodeArgs,
+}
+
+impl Place {
+    /// A visit of a peer that no node hosts; none when it is hosted.
+    pub(super) fn visit<'a>(
+        &'a self,
+        channel: &str,
+        peer: &str,
+        sources: SourcesOf<'a>,
+    ) -> Option<Visit<'a>> {
+        let workspace = self.workspace.as_deref();
+        let record = visitor(peer, channel, workspace, None, Vec::new());
+        self.visit_of(record, sources)
+    }
+
+    fn visit_of<'a>(&'a self, record: PeerRecord, sources: SourcesOf<'a>) -> Option<Visit<'a>> {
+        self.way.is_visit().then_some(Visit {
+            way: &self.way,
+            node: &self.node,
+            sources,
+            record,
+        })
+    }
 }
 
 /// Who speaks, and where.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Speaker {
-    /// The hosted peer that speaks
+    /// The peer that speaks: a hosted one, unless --ws or --nats says otherwise
     #[arg(long, value_name = "PEER")]
     from: String,
     #[command(flatten)]
@@ -108,6 +136,9 @@ pub(crate) struct JoinArgs {
     /// Something it can do; may be repeated
     #[arg(long = "can", value_name = "CAPABILITY")]
     capabilities: Vec<String>,
+    /// With --ws or --nats: leave after so many seconds [default: never]
+    #[arg(long, value_name = "S")]
+    seconds: Option<u64>,
     #[command(flatten)]
     place: Place,
 }
@@ -138,6 +169,9 @@ pub(crate) struct DirectArgs {
     /// The name of the piece of work [default: a new one]
     #[arg(long, value_name = "NAME")]
     work: Option<String>,
+    /// With --ws or --nats: how long its reports are waited for
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    wait: u64,
     #[command(flatten)]
     speaker: Speaker,
 }
@@ -203,7 +237,7 @@ pub(crate) struct WatchArgs {
     place: Place,
 }
 
-type SourcesOf<'s> = &'s dyn Fn(Flags) -> Sources;
+pub(super) type SourcesOf<'s> = &'s dyn Fn(Flags) -> Sources;
 
 /// Runs a command of `agh`.
 pub(crate) fn run(command: AghCommand, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
@@ -227,6 +261,11 @@ pub(crate) fn run(command: AghCommand, sources: SourcesOf<'_>, terminal: &mut Te
             let body = json!({"text": args.text});
             let speaker = &args.speaker;
             let envelope = speaker.about_work(kind, &args.channel, &args.to, &work, body)?;
+            let place = &speaker.place;
+            if let Some(visit) = place.visit(&args.channel, &speaker.from, sources) {
+                let wait = Duration::from_secs(args.wait);
+                return visit.say(&envelope, Some(wait), terminal);
+            }
             speaker.send(&envelope, sources, terminal)
         }
         AghCommand::Whois(args) => whois(&args, sources, terminal),
@@ -250,12 +289,16 @@ pub(crate) fn run(command: AghCommand, sources: SourcesOf<'_>, terminal: &mut Te
                 speaker.about_work("trace", &args.channel, &args.to, &args.work, body)?;
             speaker.send(&envelope, sources, terminal)
         }
+        AghCommand::Watch(args) if args.place.way.is_broker() => {
+            let from = new_visitor()?;
+            let visit = args.place.visit(&args.channel, &from, sources);
+            let visit = visit.ok_or_else(|| Failure::usage("a broker is watched with --nats"))?;
+            visit.stay(until(args.seconds), terminal)
+        }
         AghCommand::Watch(args) => {
             let node = args.place.node.client(sources)?;
-            let until = args
-                .seconds
-                .map(|seconds| Instant::now() + Duration::from_secs(seconds));
             let workspace = args.place.workspace.as_deref();
+            let until = until(args.seconds).map(tokio::time::Instant::into_std);
             agh_watch::run(&node, &args.channel, workspace, until, terminal)
         }
     }
@@ -307,6 +350,10 @@ impl Speaker {
     }
 
     fn send(&self, envelope: &Value, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
+        let channel = envelope["channel"].as_str().unwrap_or_default();
+        if let Some(visit) = self.place.visit(channel, &self.from, sources) {
+            return visit.say(envelope, None, terminal);
+        }
         let node = self.place.node.client(sources)?;
         let answered = client::block_on(sent(&node, envelope))?;
         tell(&answered, envelope, terminal)
@@ -345,25 +392,30 @@ fn tell(answered: &Answered, envelope: &Value, terminal: &mut Terminal) -> Outco
 
 /// Why something was not sent, and what to do about it.
 fn refused(told: &Value, answered: &Answered) -> Failure {
-    let Some(error) = told["error"].as_str() else {
+    if !told["error"].is_string() {
         let failure = answered.clone().done("agh");
         return failure
             .err()
             .unwrap_or_else(|| Failure::no("it was not sent"));
-    };
+    }
+    if (told["error"].as_str(), answered.status) == (Some("not_found"), 404) {
+        return Failure::no("not sent: not_found at from")
+            .next("the sender is hosted nowhere here: chancery agh join CHANNEL PEER");
+    }
+    refused_with(told)
+}
+
+/// The same, from the verdict alone.
+pub(super) fn refused_with(told: &Value) -> Failure {
+    let error = told["error"].as_str().unwrap_or_default();
     let at = told["path"]
         .as_str()
         .map(|path| format!(" at {path}"))
         .unwrap_or_default();
     let failure = Failure::no(format!("not sent: {error}{at}"));
-    match (error, answered.status) {
-        ("not_found", 404) => {
-            failure.next("the sender is hosted nowhere here: chancery agh join CHANNEL PEER")
-        }
-        ("not_found", _) => {
-            failure.next("nobody of that name is there: chancery agh peers CHANNEL")
-        }
-        ("busy", _) => {
+    match error {
+        "not_found" => failure.next("nobody of that name is there: chancery agh peers CHANNEL"),
+        "busy" => {
             failure.next("the node or its broker takes nothing right now: try again in a moment")
         }
         _ => failure,
@@ -371,6 +423,12 @@ fn refused(told: &Value, answered: &Answered) -> Failure {
 }
 
 fn join(args: &JoinArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
+    let workspace = args.place.workspace.as_deref();
+    let (name, can) = (args.name.as_deref(), args.capabilities.clone());
+    let record = visitor(&args.peer, &args.channel, workspace, name, can);
+    if let Some(visit) = args.place.visit_of(record, sources) {
+        return visit.stay(until(args.seconds), terminal);
+    }
     let body = json!({
         "protocol": "agh", "id": args.peer, "channel": args.channel,
         "workspace_id": args.place.workspace, "display_name": args.name,
@@ -391,6 +449,11 @@ fn join(args: &JoinArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Out
 /// Asks, and shows the answers: those of peers hosted here are in the node's own answer, those from elsewhere come to
 /// the asker's inbox.
 fn whois(args: &WhoisArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
+    let place = &args.speaker.place;
+    if let Some(visit) = place.visit(&args.channel, &args.speaker.from, sources) {
+        let cards = visit.ask(args.to.as_deref(), args.query.as_deref())?;
+        return show_cards(&cards, terminal);
+    }
     let mut question = args.speaker.envelope("whois", &args.channel);
     question["body"] = match &args.query {
         Some(query) => json!({"type": "request", "query": query}),
@@ -421,17 +484,7 @@ fn whois(args: &WhoisArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> O
         }
         Ok(cards)
     })?;
-    if terminal.json {
-        terminal.json_line(&json!({ "answers": cards }))?;
-        return Ok(Exit::Done);
-    }
-    let text = |card: &Value, name: &str| card[name].as_str().unwrap_or_default().to_owned();
-    let rows = cards.iter().map(|card| {
-        let can = words(&card["capabilities"]);
-        [text(card, "peer_id"), text(card, "display_name"), can]
-    });
-    terminal.table(["PEER", "NAME", "CAN"], rows)?;
-    Ok(Exit::Done)
+    show_cards(&cards, terminal)
 }
 
 /// The cards of answers to a question that are not there yet.
@@ -467,75 +520,16 @@ async fn inbox(
         .collect())
 }
 
-/// What a node knows of a channel.
-pub(super) async fn state(
-    node: &NodeClient,
-    channel: &str,
-    workspace: Option<&str>,
-) -> Result<Answered, Failure> {
-    let path = ["state", "agh", channel];
-    let read = node.get_where(&path, ("workspace", workspace.unwrap_or_default()));
-    read.await?.done(channel)
+/// When something ends that lasts so long.
+fn until(seconds: Option<u64>) -> Option<tokio::time::Instant> {
+    seconds.map(|seconds| tokio::time::Instant::now() + Duration::from_secs(seconds))
 }
 
-fn peers(args: &ChannelArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
-    let told = told_of_channel(args, sources)?;
-    let all = told["peers"].as_array().cloned().unwrap_or_default();
-    if terminal.json {
-        terminal.json_line(&json!({ "peers": all }))?;
-        return Ok(Exit::Done);
-    }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let rows = all.iter().map(|peer| {
-        let card = &peer["card"];
-        let can = words(&card["capabilities"]);
-        [
-            text(&peer["peer_id"]),
-            text(&peer["state"]),
-            text(&card["display_name"]),
-            can,
-        ]
-    });
-    terminal.table(["PEER", "STATE", "NAME", "CAN"], rows)?;
-    Ok(Exit::Done)
-}
-
-fn interactions(args: &ChannelArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
-    let told = told_of_channel(args, sources)?;
-    let all = told["interactions"].as_array().cloned().unwrap_or_default();
-    if terminal.json {
-        terminal.json_line(&json!({ "interactions": all }))?;
-        return Ok(Exit::Done);
-    }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let rows = all.iter().map(|work| {
-        let name = work.get("interaction_id").unwrap_or(&work["work_id"]);
-        [
-            text(name),
-            text(&work["state"]),
-            text(&work["initiator"]),
-            text(&work["target"]),
-        ]
-    });
-    terminal.table(["WORK", "STATE", "ASKED BY", "DONE BY"], rows)?;
-    Ok(Exit::Done)
-}
-
-fn told_of_channel(args: &ChannelArgs, sources: SourcesOf<'_>) -> Result<Value, Failed> {
-    let node = args.place.node.client(sources)?;
-    let workspace = args.place.workspace.as_deref();
-    let answered = client::block_on(state(&node, &args.channel, workspace))?;
-    Ok(answered.value()?)
-}
-
-/// A list of texts as one.
-fn words(list: &Value) -> String {
-    let words = list
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str);
-    words.collect::<Vec<_>>().join(", ")
+/// A name for somebody who only looks.
+pub(super) fn new_visitor() -> Result<String, Failure> {
+    let random = secret_file::random::<4>()?;
+    let run = chancery_core::digest::hex::encode(random.as_slice());
+    Ok(format!("chancery-cli.{run}"))
 }
 
 /// A name for a piece of work that nobody has used (AG-B-8).

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::agh;
+use super::agh_show;
 use crate::client::{self, NodeClient};
 use crate::exit::{Exit, Failed, Failure, Outcome};
 use crate::terminal::Terminal;
@@ -37,7 +37,7 @@ pub(super) fn run(
     };
     loop {
         let (state, lines) = client::block_on(async {
-            let state: Value = agh::state(node, channel, workspace).await?.value()?;
+            let state: Value = agh_show::state(node, channel, workspace).await?.value()?;
             Ok((state, lines_from(node, seen.next).await?))
         })?;
         show_peers(&mut seen, &state, terminal)?;
@@ -106,6 +106,14 @@ fn show_line(
     }
     if terminal.json {
         return terminal.json_line(line);
+    }
+    show_envelope(envelope, terminal)
+}
+
+/// An envelope on one line.
+pub(super) fn show_envelope(envelope: &Value, terminal: &mut Terminal) -> Result<(), Failed> {
+    if terminal.json {
+        return terminal.json_line(envelope);
     }
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let to = match envelope["to"].as_str() {

@@ -2,6 +2,8 @@
 
 pub(crate) mod agent;
 pub(crate) mod agh;
+mod agh_show;
+mod agh_visit;
 mod agh_watch;
 pub(crate) mod bench;
 pub(crate) mod canon;

@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use chancery_agh::peer::PeerRecord;
-use chancery_agh::settings::Settings;
+use chancery_agh::revision::{Mode, Revision};
+use chancery_agh::settings::{Bridge, Settings, Tasks};
 use chancery_agh::whois::Catalog;
+use chancery_core::keys::ed25519::SigningKey;
 use serde::Deserialize;
 
 use crate::exit::Failure;
+use crate::secret_file;
 
 /// The section of AGH.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +80,9 @@ pub struct PeerEntry {
     /// The participant that it is one with (CH-ID-5).
     #[serde(default)]
     pub agent: String,
+    /// The file of its secret key: it speaks under its verified handle then (AG-TRU-3).
+    #[serde(default)]
+    pub key: String,
     /// The folder of the file that names it.
     #[serde(skip)]
     folder: PathBuf,
@@ -102,32 +108,64 @@ enum CatalogFile {
 #[derive(Deserialize)]
 struct Document {
     #[serde(default)]
-    agh: Section,
+    agh: AghTables,
 }
 
-#[derive(Default, Deserialize)]
-struct Section {
+/// The tables below `[agh]`.
+pub(super) const TABLES: [&str; 3] = ["peer", "bridge", "tasks"];
+
+/// What stands in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct AghTables {
     #[serde(default)]
     peer: Vec<PeerEntry>,
+    bridge: Option<Bridge>,
+    tasks: Option<Tasks>,
 }
 
-/// The peers of a configuration file.
-pub(super) fn peers_of(text: &str, path: &Path) -> Result<Vec<PeerEntry>, Failure> {
+impl AghTables {
+    pub(super) fn peers(&self) -> Vec<PeerEntry> {
+        self.peer.clone()
+    }
+
+    pub(super) fn bridge(&self) -> Option<Bridge> {
+        self.bridge.clone()
+    }
+
+    pub(super) fn tasks(&self) -> Option<Tasks> {
+        self.tasks.clone()
+    }
+
+    /// Whether the bridge fits the rest.
+    pub(super) fn check(&self, settings: &Settings) -> Result<(), Failure> {
+        if self.bridge.is_some() && settings.revision != Mode::Dual {
+            return Err(Failure::usage("[agh.bridge] needs both revisions")
+                .next("set agh.revision = \"dual\""));
+        }
+        Ok(())
+    }
+}
+
+/// The tables of AGH in a configuration file.
+pub(super) fn section_of(text: &str, path: &Path) -> Result<AghTables, Failure> {
     let document: Document = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| super::file::line_at(text, span.start));
         Failure::usage(format!(
-            "{}:{line}: [[agh.peer]]: {}",
+            "{}:{line}: below [agh]: {}",
             path.display(),
             error.message()
         ))
-        .next("a peer has id, channel, workspace_id, display_name, capabilities, catalog, behaviour, agent")
+        .next("[[agh.peer]] has id, channel, workspace_id, display_name, capabilities, catalog, behaviour, agent, key; \
+               [agh.bridge] peer, channel_a, workspace_id, channel_b; [agh.tasks] keeper, writers")
     })?;
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let placed = |mut peer: PeerEntry| {
         peer.folder.clone_from(&folder);
         peer
     };
-    Ok(document.agh.peer.into_iter().map(placed).collect())
+    let mut tables = document.agh;
+    tables.peer = tables.peer.into_iter().map(placed).collect();
+    Ok(tables)
 }
 
 impl Agh {
@@ -136,7 +174,23 @@ impl Agh {
     /// # Errors
     /// A catalog that cannot be read, a behaviour that is not built, a peer that is named twice.
     pub fn peers(&self) -> Result<Vec<PeerRecord>, Failure> {
-        self.records(|_| true)
+        let mut records = self.records(|_| true)?;
+        // The bridge is a peer of its own on both sides (AG-B-46).
+        if let Some(bridge) = &self.settings.bridge {
+            for side in [Revision::A, Revision::B] {
+                let (workspace, channel) = bridge.place(side);
+                let catalog = Catalog::default();
+                let id = &bridge.peer;
+                let peer = PeerRecord::new(id, channel, workspace, None, Vec::new(), catalog);
+                if !records
+                    .iter()
+                    .any(|other| other.address() == peer.address())
+                {
+                    records.push(peer);
+                }
+            }
+        }
+        Ok(records)
     }
 
     /// The records of those that answer by themselves.
@@ -147,10 +201,24 @@ impl Agh {
         self.records(|peer| peer.behaviour == ECHO)
     }
 
+    /// The secret keys of the peers that have one, each with the verified handle it is behind.
+    ///
+    /// # Errors
+    /// A key that cannot be read, or is not that of the handle.
+    pub fn keys(&self) -> Result<Vec<(String, SigningKey)>, Failure> {
+        let mut keys = Vec::new();
+        for peer in &self.peers {
+            if let Some(key) = peer.secret_key()? {
+                keys.push((peer.record(&self.settings)?.card.peer_id, key));
+            }
+        }
+        Ok(keys)
+    }
+
     fn records(&self, wanted: fn(&PeerEntry) -> bool) -> Result<Vec<PeerRecord>, Failure> {
         let mut records: Vec<PeerRecord> = Vec::with_capacity(self.peers.len());
         for peer in self.peers.iter().filter(|peer| wanted(peer)) {
-            let record = peer.record()?;
+            let record = peer.record(&self.settings)?;
             if records
                 .iter()
                 .any(|other| other.address() == record.address())
@@ -167,7 +235,29 @@ impl Agh {
 }
 
 impl PeerEntry {
-    fn record(&self) -> Result<PeerRecord, Failure> {
+    fn secret_key(&self) -> Result<Option<SigningKey>, Failure> {
+        if self.key.is_empty() {
+            return Ok(None);
+        }
+        secret_file::read_key(&self.folder.join(&self.key)).map(Some)
+    }
+
+    /// The record under the peer's key, where it has one.
+    fn proven(&self, record: PeerRecord, settings: &Settings) -> Result<PeerRecord, Failure> {
+        let Some(key) = self.secret_key()? else {
+            return Ok(record);
+        };
+        let wrong = |what: &str| Failure::usage(format!("peer {}: {what}", self.id));
+        if !settings.trust.enabled {
+            return Err(wrong("a key needs the trust profile").next("set agh.trust = \"on\""));
+        }
+        let public = key.verifying_key();
+        record
+            .with_key(public.as_bytes())
+            .ok_or_else(|| wrong("neither a nickname nor the verified handle of its key"))
+    }
+
+    fn record(&self, settings: &Settings) -> Result<PeerRecord, Failure> {
         if !["inbox", ECHO].contains(&self.behaviour.as_str()) {
             let failure = Failure::usage(format!(
                 "peer {}: behaviour {} is not built yet",
@@ -185,7 +275,7 @@ impl PeerEntry {
             self.catalog()?,
         );
         record.agent = some(&self.agent);
-        Ok(record)
+        self.proven(record, settings)
     }
 
     fn catalog(&self) -> Result<Catalog, Failure> {

@@ -62,8 +62,8 @@ impl Reader<'_> {
         {
             return self.table(table, Some(name));
         }
-        if (section, name) == (Some("agh"), "peer") {
-            self.settings.agh_peers = agh::peers_of(self.text, self.path)?;
+        if section == Some("agh") && agh::TABLES.contains(&name) {
+            self.settings.agh = agh::section_of(self.text, self.path)?;
             return Ok(());
         }
         if section.is_none() && name == "model" {

@@ -83,8 +83,44 @@ pub fn reference_page() -> String {
             ));
         }
     }
+    page.push_str(AGH_TABLES);
     page
 }
+
+/// The tables below `[agh]`.
+const AGH_TABLES: &str = r#"
+## `[[agh.peer]]`
+
+Any number of times: a peer that this node hosts.
+
+| key | default | |
+|---|---|---|
+| `id`, `channel` | | its Peer ID, or a nickname when it has a key; the channel it is in |
+| `workspace_id` | `""` | the workspace, for revision B |
+| `display_name`, `capabilities`, `catalog` | `""`, `[]`, `""` | what its card says; a file with capability entries |
+| `behaviour` | `"inbox"` | what it does with what comes in: `inbox`, `echo` |
+| `agent` | `""` | the participant that it is one with |
+| `key` | `""` | file of its secret key, with `agh.trust = "on"`: it speaks under its verified handle, and all is signed |
+
+## `[agh.bridge]`
+
+A bridge between one channel of revision A and one of revision B, with `agh.revision = "dual"`.
+
+| key | |
+|---|---|
+| `peer` | the peer that the bridge speaks as, on both sides |
+| `channel_a` | the channel of revision A |
+| `workspace_id`, `channel_b` | the workspace and channel of revision B |
+
+## `[agh.tasks]`
+
+Work that is handed to one hosted peer counts as a task write and is asked for more.
+
+| key | default | |
+|---|---|---|
+| `keeper` | | the hosted peer that keeps tasks |
+| `writers` | `[]` | peers that may write without a proof of who they are |
+"#;
 
 fn kind(key: &Key) -> String {
     match key.kind {

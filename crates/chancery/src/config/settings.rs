@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::agents::ModelEntry;
-use super::agh::PeerEntry;
+use super::agh::AghTables;
 use super::table::{KEYS, Key, Kind, List};
 use crate::exit::Failure;
 
@@ -83,8 +83,8 @@ pub struct Settings {
     by_name: BTreeMap<&'static str, Setting>,
     /// The tables of each list, in the order of the file.
     lists: BTreeMap<&'static str, Vec<Settings>>,
-    /// The peers of `[[agh.peer]]`.
-    pub(super) agh_peers: Vec<PeerEntry>,
+    /// The tables of AGH: `[[agh.peer]]`, `[agh.bridge]`, `[agh.tasks]`.
+    pub(super) agh: AghTables,
     /// The models of `[model.NAME]`.
     pub(super) models: BTreeMap<String, ModelEntry>,
 }
@@ -100,7 +100,7 @@ impl Settings {
         let mut settings = Self {
             by_name: BTreeMap::new(),
             lists: BTreeMap::new(),
-            agh_peers: Vec::new(),
+            agh: AghTables::default(),
             models: BTreeMap::new(),
         };
         for key in keys {

@@ -328,11 +328,14 @@ impl Typed<'_> {
             auto_receipts_per_second: rate("agh.auto_receipts_per_second"),
             secret_guard_outbound: self.switch("agh.secret_guard_outbound"),
             secret_guard_inbound: self.switch("agh.secret_guard_inbound"),
+            bridge: self.0.agh.bridge(),
+            tasks: self.0.agh.tasks(),
             ..AghSettings::default()
         };
+        self.0.agh.check(&settings)?;
         Ok(Agh {
             settings,
-            peers: self.0.agh_peers.clone(),
+            peers: self.0.agh.peers(),
             nats: self.agh_nats()?,
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chancery_doors::OutgoingTls;
 use chancery_doors::nats::{Broker, BrokerOptions, NatsDoor, Secret};
-use chancery_node::{Office, agh_echo};
+use chancery_node::{Office, agh_bridge, agh_echo};
 use tokio::task::JoinSet;
 
 use crate::config::{Config, Nats};
@@ -14,6 +14,18 @@ use crate::secret_file::read_secret;
 /// What is published through, when there is a broker.
 pub(super) fn broker(config: &Config) -> Option<Arc<Broker>> {
     config.agh.nats.as_ref().map(|_| Arc::default())
+}
+
+/// Nobody is connected yet, and the keys of hosted peers are at hand.
+pub(super) async fn prepare(office: &Office, config: &Config) -> Result<(), Failure> {
+    office
+        .agh_nobody_connected()
+        .await
+        .map_err(|error| Failure::damaged(error.to_string()))?;
+    for (peer, key) in config.agh.keys()? {
+        office.gate().vault().hold(peer, key);
+    }
+    Ok(())
 }
 
 /// Joins the subjects of the hosted peers.
@@ -41,6 +53,9 @@ pub(super) fn echoes(office: &Arc<Office>, config: &Config) -> Result<JoinSet<()
     let mut echoes = JoinSet::new();
     for peer in config.agh.echoes()? {
         echoes.spawn(agh_echo(Arc::clone(office), peer));
+    }
+    if let Some(bridge) = &config.agh.settings.bridge {
+        echoes.spawn(agh_bridge(Arc::clone(office), bridge.clone()));
     }
     Ok(echoes)
 }

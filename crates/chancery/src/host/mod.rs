@@ -75,6 +75,8 @@ impl Host {
             world.as_mut(),
             Arc::clone(&carrier),
         )?);
+        let of_world = office.gate().vault().owners();
+        broker::prepare(&office, config).await?;
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
         vibe_tokens::adopt(&office, config).await?;
@@ -95,6 +97,7 @@ impl Host {
             carrier,
             dialer: Arc::clone(&dialer),
             tls: tls.clone(),
+            others: others(&office, &of_world),
         });
         let server = open_door(
             Arc::clone(&office),
@@ -159,6 +162,13 @@ impl Host {
             .await
             .map_err(|error| Failure::damaged(error.to_string()))
     }
+}
+
+/// Whose keys the node holds besides those of a world file.
+fn others(office: &Office, of_world: &[String]) -> Vec<String> {
+    let mut owners = office.gate().vault().owners();
+    owners.retain(|owner| !of_world.contains(owner));
+    owners
 }
 
 fn world_file(config: &Config) -> Result<Option<WorldFile>, Failure> {

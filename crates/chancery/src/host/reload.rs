@@ -30,6 +30,8 @@ pub(super) struct Reloading {
     pub(super) carrier: Arc<HttpCarrier>,
     pub(super) dialer: Arc<Dialer>,
     pub(super) tls: Option<Arc<TlsKeeper>>,
+    /// Whose keys come from elsewhere than the world file, and stay.
+    pub(super) others: Vec<String>,
 }
 
 /// How often the files are looked at.
@@ -65,6 +67,7 @@ async fn read_again(reloading: &Reloading) -> Result<usize, Failure> {
         carrier,
         dialer,
         tls,
+        others,
     } = reloading;
     if let (Some(keeper), Some(tls)) = (tls, &config.tls) {
         let replaced = keeper.replace(&tls_identity(tls)?);
@@ -105,7 +108,7 @@ async fn read_again(reloading: &Reloading) -> Result<usize, Failure> {
     let addresses = world.addresses();
     dialer.call(&addresses);
     carrier.set_addresses(addresses);
-    vault.keep_only(|owner| owners.iter().any(|kept| kept == owner));
+    vault.keep_only(|owner| owners.iter().chain(others).any(|kept| kept == owner));
     for (owner, key) in replacing {
         vault.hold(owner, key);
     }

@@ -10,6 +10,7 @@ mod agents;
 mod agh_commands;
 mod agh_house;
 mod agh_nats;
+mod agh_visits;
 mod behaviours;
 mod benchmarks;
 mod canonical_bytes;

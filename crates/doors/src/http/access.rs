@@ -1,5 +1,7 @@
 //! Who may use a path: the rules of the table, bearer tokens and their scopes (CH-ID-1, CH-ID-2, CH-NET-4).
 
+use std::sync::Arc;
+
 use chancery_core::admin::TokenRecord;
 use chancery_core::line::ProtocolName;
 use http::header::AUTHORIZATION;
@@ -111,6 +113,34 @@ pub(crate) async fn bearer_token(door: &HttpDoor, headers: &HeaderMap) -> Result
     let token = token.to_owned();
     let read = door.read_in(place, move |office| office.bearer(&token));
     Ok(read.await?.0.map_or(Bearer::Unknown, Bearer::InForce))
+}
+
+/// Returns once the token of a request is not in force any more, or not the same: what is open under it ends.
+pub(crate) async fn out_of_force(door: &HttpDoor, headers: &HeaderMap) {
+    let token = bearer(headers).filter(|_| !door.is_dev());
+    let Some(token) = token else {
+        return std::future::pending().await;
+    };
+    let mut changes = door.office.token_changes();
+    let mut shown = None;
+    loop {
+        let (office, text) = (Arc::clone(&door.office), token.to_owned());
+        let found = match door.office.bearer_at_hand(token) {
+            Some(record) => Some(record),
+            None => match tokio::task::spawn_blocking(move || office.bearer(&text)).await {
+                Ok(Ok(found)) => found,
+                // A store that cannot be read ends the node by itself.
+                _ => return,
+            },
+        };
+        let Some(found) = found else { return };
+        if *shown.get_or_insert_with(|| found.clone()) != found {
+            return;
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Lets the holder of any token in force in.

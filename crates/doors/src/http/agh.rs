@@ -106,7 +106,12 @@ fn place(call: &Call) -> Result<(String, Option<String>), Reply> {
 }
 
 /// A token names a peer by its address, or by its Peer ID for every channel.
-fn may_speak(access: &Access, workspace: Option<&str>, channel: &str, peer: &str) -> bool {
+pub(crate) fn may_speak(
+    access: &Access,
+    workspace: Option<&str>,
+    channel: &str,
+    peer: &str,
+) -> bool {
     access.may_send_as(&address(workspace, channel, peer)) || access.may_send_as(peer)
 }
 

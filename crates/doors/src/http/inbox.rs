@@ -133,7 +133,7 @@ pub(crate) async fn serve(
     };
     if wants_stream(headers) {
         let after = last_event_id(headers).unwrap_or(after);
-        return inbox_stream::stream(door, asked.wanted, after);
+        return inbox_stream::stream(door, asked.wanted, after, headers.clone());
     }
     let (after, skipped) = view(door, &asked, after).await?;
     let mut page = page(door, &asked, after).await?;

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use chancery_core::line::Seq;
 use chancery_node::InboxEntry;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use super::access::out_of_force;
 use super::door::{HttpDoor, busy};
 use super::inbox::{Wanted, entries, write_entry};
 use super::reply::{Reply, ReplyBody, not_stored};
@@ -24,12 +25,25 @@ const PORTION: usize = 16;
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// Streams everything after a line, as it comes.
-pub(crate) fn stream(door: &Arc<HttpDoor>, wanted: Wanted, after: Seq) -> Result<Reply, Reply> {
+pub(crate) fn stream(
+    door: &Arc<HttpDoor>,
+    wanted: Wanted,
+    after: Seq,
+    headers: HeaderMap,
+) -> Result<Reply, Reply> {
     let Ok(place) = Arc::clone(&door.watchers).try_acquire_owned() else {
         return Err(busy());
     };
     let (events, body) = mpsc::channel(PORTION);
-    tokio::spawn(feed(Arc::clone(door), wanted, after, events, place));
+    let feeding = feed(Arc::clone(door), wanted, after, events, place);
+    let allowed = Arc::clone(door);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = feeding => {}
+            // Whoever may not read any more reads no more.
+            () = out_of_force(&allowed, &headers) => {}
+        }
+    });
     let mut reply = Response::new(ReplyBody::Parts(body));
     reply.headers_mut().insert(CONTENT_TYPE, EVENTS);
     Ok(not_stored(reply))

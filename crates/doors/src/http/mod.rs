@@ -7,6 +7,7 @@
 mod access;
 mod admin;
 mod agh;
+mod agh_upgrade;
 mod body;
 mod connection;
 mod connections;

@@ -12,7 +12,10 @@ use http::Method;
 use super::access::{Need, Rule};
 use super::door::{Call, HttpDoor};
 use super::reply::Reply;
-use super::{admin, agh, inbox, journal, messages, operations, send, state, upgrade, vacant, vibe};
+use super::{
+    admin, agh, agh_upgrade, inbox, journal, messages, operations, send, state, upgrade, vacant,
+    vibe,
+};
 
 /// The answer to a call, on its way.
 type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -51,7 +54,7 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 84] = {
+static ROUTES: [Route; 85] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
     const VIBE: Rule = Rule::Principal(ProtocolName::Vibe);
     const VA: Rule = Rule::Signed(ProtocolName::Vacant);
@@ -118,6 +121,7 @@ static ROUTES: [Route; 84] = {
         route!(GET "/state/vacant/{agent}", Rule::Token(Need::ReadState), vacant::face::state, "tells a vacant's state and chains"),
         route!(POST "/admin/vacant", ADMIN, vacant::admin::act, "sets states, publishes cards, judges"),
         route!(POST AGH, Rule::Token(Need::Send), agh::receive, "takes in one AGH envelope"),
+        route!(GET crate::agh_ws::PATH, Rule::Token(Need::Send), agh_upgrade::call, "becomes the WebSocket of an AGH peer"),
         route!(POST "/send/agh", Rule::Token(Need::Send), agh::send, "sends as a hosted peer"),
         route!(GET "/inbox/agh/{channel}/{peer}", READ_INBOX, inbox::read_agh, "reads a peer's inbox"),
         route!(POST "/inbox/agh/{channel}/{peer}/ack", READ_INBOX, inbox::acknowledge_agh, "moves its cursor"),

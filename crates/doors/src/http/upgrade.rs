@@ -33,19 +33,25 @@ pub(crate) async fn call(door: Arc<HttpDoor>, mut call: Call) -> Reply {
     let status = asked.status;
     let talk = talk(Arc::clone(&door), upgrade, call.peer, status, place);
     door.talks.spawn(talk);
-    let mut reply = empty(StatusCode::SWITCHING_PROTOCOLS);
-    let headers = reply.headers_mut();
-    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(SEC_WEBSOCKET_ACCEPT, asked.accept);
+    let mut reply = switching(asked.accept);
     if status {
         let protocol = HeaderValue::from_static(STATUS_PROTOCOL);
-        headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
+        reply.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
     reply
 }
 
-fn upgrade_required() -> Reply {
+/// The answer to a good request; `accept` proves that it was read.
+pub(crate) fn switching(accept: HeaderValue) -> Reply {
+    let mut reply = empty(StatusCode::SWITCHING_PROTOCOLS);
+    let headers = reply.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    reply
+}
+
+pub(crate) fn upgrade_required() -> Reply {
     let mut reply = problem(
         StatusCode::UPGRADE_REQUIRED,
         "this path speaks WebSocket, version 13",

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use async_nats::{Client, ConnectOptions, Event, ServerAddr, ServerError};
 use tokio::sync::watch;
 
+use super::permissions::Permissions;
 use crate::outgoing_tls::OutgoingTls;
 
 /// How long making a connection may take.
@@ -53,13 +54,14 @@ pub struct BrokerOptions {
 }
 
 /// A connection and the sign that it is gone.
-pub(super) struct Connection {
-    pub(super) client: Client,
+pub(crate) struct Connection {
+    pub(crate) client: Client,
     pub(super) gone: watch::Receiver<bool>,
+    pub(super) permissions: Arc<Permissions>,
 }
 
 /// Makes a connection.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     options: &BrokerOptions,
     tls: &OutgoingTls,
 ) -> Result<Connection, String> {
@@ -70,6 +72,8 @@ pub(super) async fn connect(
     }
     let elsewhere = servers.iter().any(|server| !is_this_machine(server.host()));
     let (tell, gone) = watch::channel(false);
+    let permissions = Arc::new(Permissions::default());
+    let of_events = Arc::clone(&permissions);
     let was_connected = Arc::new(AtomicBool::new(false));
     let of_delay = Arc::clone(&was_connected);
     let mut connecting = ConnectOptions::new()
@@ -89,7 +93,7 @@ pub(super) async fn connect(
             }
         })
         .event_callback(move |event| {
-            told(&event, &tell);
+            told(&event, &tell, &of_events);
             std::future::ready(())
         });
     connecting = match &options.secret {
@@ -107,10 +111,14 @@ pub(super) async fn connect(
         .await
         .map_err(|error| error.to_string())?;
     was_connected.store(true, Ordering::Relaxed);
-    Ok(Connection { client, gone })
+    Ok(Connection {
+        client,
+        gone,
+        permissions,
+    })
 }
 
-fn told(event: &Event, gone: &watch::Sender<bool>) {
+fn told(event: &Event, gone: &watch::Sender<bool>, permissions: &Permissions) {
     match event {
         Event::Disconnected | Event::Closed => {
             gone.send_replace(true);
@@ -120,6 +128,9 @@ fn told(event: &Event, gone: &watch::Sender<bool>) {
         }
         Event::ServerError(error) => {
             metrics::counter!("chancery_agh_nats_errors_total").increment(1);
+            if let ServerError::Other(text) = error {
+                permissions.told(text);
+            }
             tracing::warn!(%error, "the broker says that something is wrong");
         }
         Event::LameDuckMode => tracing::info!("the broker is about to stop"),

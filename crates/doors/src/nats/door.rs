@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::broker::{Broker, Publication};
-use super::connect::{BrokerOptions, Connection, connect};
+use super::connect::{BrokerOptions, connect};
 use super::intake::{self, Intake};
 use super::jetstream;
 use super::members::Members;
@@ -137,7 +137,8 @@ impl Keeper {
 
     /// Makes a connection and serves it until it is gone; an error when there was none.
     async fn one_connection(&self) -> Result<(), String> {
-        let Connection { client, mut gone } = connect(&self.options, &self.tls).await?;
+        let connection = connect(&self.options, &self.tls).await?;
+        let (client, mut gone) = (connection.client, connection.gone);
         *self
             .connected
             .lock()
@@ -146,7 +147,7 @@ impl Keeper {
             true => Some(jetstream::open(&client, self.speaks_v1()).await?),
             false => None,
         };
-        let proofs = Arc::new(Proofs::default());
+        let proofs = Arc::new(Proofs::new(connection.permissions));
         let (inbox, listening) = Publisher::listen(&client, Arc::clone(&proofs)).await?;
         let mut publisher = Publisher {
             client: client.clone(),

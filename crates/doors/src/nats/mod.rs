@@ -14,8 +14,11 @@ mod door;
 mod intake;
 mod jetstream;
 mod members;
+mod permissions;
 mod publisher;
 
 pub use broker::Broker;
 pub use connect::{BrokerOptions, Secret};
 pub use door::NatsDoor;
+
+pub(crate) use connect::connect;

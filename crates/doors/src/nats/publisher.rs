@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::broker::Publication;
+use super::permissions::{GRACE, Permission, Permissions};
 
 /// Publications that share one proof at most.
 const TOGETHER: usize = 256;
@@ -28,9 +29,15 @@ const PROOF_WITHIN: Duration = Duration::from_secs(5);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 
 /// Proofs that have not come back, oldest first.
-#[derive(Default)]
 pub(super) struct Proofs {
     open: Mutex<Open>,
+    permissions: Arc<Permissions>,
+}
+
+/// Who waits to hear of a publication, and on which subject that was.
+struct Expecting {
+    subject: Subject,
+    done: oneshot::Sender<Carried>,
 }
 
 #[derive(Default)]
@@ -42,12 +49,20 @@ struct Open {
 struct Waiting {
     number: u64,
     since: Instant,
-    told: Vec<oneshot::Sender<Carried>>,
+    told: Vec<Expecting>,
 }
 
 impl Proofs {
+    /// No proof open yet, on a connection with these permissions.
+    pub(super) fn new(permissions: Arc<Permissions>) -> Self {
+        Self {
+            open: Mutex::default(),
+            permissions,
+        }
+    }
+
     /// These wait for the next proof; gives what to send for it.
-    fn expect(&self, told: Vec<oneshot::Sender<Carried>>) -> Bytes {
+    fn expect(&self, told: Vec<Expecting>) -> Bytes {
         let mut open = self.lock();
         open.number += 1;
         let number = open.number;
@@ -59,18 +74,36 @@ impl Proofs {
         Bytes::copy_from_slice(&number.to_be_bytes())
     }
 
-    /// A proof is back: everything published before it was taken.
+    /// A proof is back: everything published before it was taken, or refused.
     fn came_back(&self, proof: &[u8]) {
         let Ok(number) = proof.try_into().map(u64::from_be_bytes) else {
             return;
         };
+        let mut first_ones = Vec::new();
         let mut open = self.lock();
         while let Some(first) = open.waiting.pop_front_if(|first| first.number <= number) {
             for told in first.told {
-                // Whoever asked may have given up.
-                let _ = told.send(Carried::Delivered);
+                match self.permissions.of(&told.subject) {
+                    Permission::Unknown => first_ones.push(told),
+                    known => told.tell(known),
+                }
             }
         }
+        drop(open);
+        if first_ones.is_empty() {
+            return;
+        }
+        let permissions = Arc::clone(&self.permissions);
+        tokio::spawn(async move {
+            tokio::time::sleep(GRACE).await;
+            for told in first_ones {
+                let permission = permissions.of(&told.subject);
+                if permission != Permission::Refused {
+                    permissions.took(&told.subject);
+                }
+                told.tell(permission);
+            }
+        });
     }
 
     /// Whether the broker leaves a proof waiting for longer than it may.
@@ -87,6 +120,16 @@ impl Proofs {
 
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Expecting {
+    fn tell(self, permission: Permission) {
+        // Whoever asked may have given up.
+        let _ = self.done.send(match permission {
+            Permission::Refused => Carried::Refused,
+            Permission::Given | Permission::Unknown => Carried::Delivered,
+        });
     }
 }
 
@@ -145,10 +188,7 @@ impl Publisher {
     }
 
     /// Hands one publication to the client; gives who waits for the proof.
-    async fn publish(
-        &mut self,
-        publication: Publication,
-    ) -> Result<Option<oneshot::Sender<Carried>>, String> {
+    async fn publish(&mut self, publication: Publication) -> Result<Option<Expecting>, String> {
         self.ready().await?;
         let Publication {
             subject,
@@ -156,10 +196,11 @@ impl Publisher {
             leave,
             done,
         } = publication;
-        let message = outbound(subject.into(), payload);
+        let subject: Subject = subject.into();
+        let message = outbound(subject.clone(), payload);
         let handed = leave.while_given(|| self.client.start_send_unpin(message));
         let carried = match handed {
-            Some(Ok(())) => return Ok(done),
+            Some(Ok(())) => return Ok(done.map(|done| Expecting { subject, done })),
             Some(Err(error)) => match error.kind() {
                 PublishErrorKind::MaxPayloadExceeded => Carried::Refused,
                 _ => Carried::Failed { at_least: None },
@@ -172,10 +213,7 @@ impl Publisher {
         Ok(None)
     }
 
-    async fn ask_for_proof(
-        &mut self,
-        waiting: Vec<oneshot::Sender<Carried>>,
-    ) -> Result<(), String> {
+    async fn ask_for_proof(&mut self, waiting: Vec<Expecting>) -> Result<(), String> {
         self.ready().await?;
         let proof = outbound(self.inbox.clone(), self.proofs.expect(waiting));
         let sent = self.client.start_send_unpin(proof);

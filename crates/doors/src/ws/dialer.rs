@@ -155,7 +155,7 @@ async fn call(
 impl Caller {
     async fn connect(&self, address: &str) -> Option<(TokioIo<Upgraded>, bool)> {
         let url = Url::parse(address).ok()?;
-        match handshake::call(&url, &self.tls).await {
+        match handshake::call(&url, &self.tls, &handshake::Upgrade::VALUE_CONTEXT).await {
             Ok(connected) => Some(connected),
             Err(error) => {
                 tracing::info!(%error, "a WebSocket connection could not be made; it is tried again");

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, HOST, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
-    SEC_WEBSOCKET_VERSION, UPGRADE,
+    AUTHORIZATION, CONNECTION, HOST, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body::Frame;
@@ -59,7 +59,7 @@ pub(crate) fn asked(method: &Method, headers: &HeaderMap) -> Result<Asked, NotAs
 }
 
 /// Whether a list in a header has this word.
-fn names(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+pub(crate) fn names(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).iter();
     let mut words = values
         .filter_map(|value| value.to_str().ok())
@@ -67,37 +67,67 @@ fn names(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     words.any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
-/// Connects to an address; says whether the other side speaks the status subprotocol too (VX-WS-4).
-pub(crate) async fn call(url: &Url, tls: &OutgoingTls) -> io::Result<(TokioIo<Upgraded>, bool)> {
+/// What is asked for with an upgrade.
+pub(crate) struct Upgrade<'a> {
+    /// The subprotocol.
+    pub(crate) protocol: &'static str,
+    /// What lets us in, where something has to.
+    pub(crate) authorization: Option<&'a HeaderValue>,
+}
+
+impl Upgrade<'_> {
+    /// The value-context subprotocol, for which nobody is asked who he is.
+    pub(crate) const VALUE_CONTEXT: Self = Self {
+        protocol: STATUS_PROTOCOL,
+        authorization: None,
+    };
+}
+
+/// Connects to an address; says whether the other side speaks the subprotocol too (VX-WS-4).
+pub(crate) async fn call(
+    url: &Url,
+    tls: &OutgoingTls,
+    asked: &Upgrade<'_>,
+) -> io::Result<(TokioIo<Upgraded>, bool)> {
     let late = || io::Error::new(io::ErrorKind::TimedOut, "the other side takes too long");
-    tokio::time::timeout(TIMEOUT, connect(url, tls))
+    tokio::time::timeout(TIMEOUT, connect(url, tls, asked))
         .await
         .unwrap_or_else(|_| Err(late()))
 }
 
-async fn connect(url: &Url, tls: &OutgoingTls) -> io::Result<(TokioIo<Upgraded>, bool)> {
+async fn connect(
+    url: &Url,
+    tls: &OutgoingTls,
+    asked: &Upgrade<'_>,
+) -> io::Result<(TokioIo<Upgraded>, bool)> {
     let stream = tls.reach(url).await?;
     let authority = &url[Position::BeforeHost..Position::AfterPort];
-    upgrade(stream, url.path(), authority).await
+    let target = &url[Position::BeforePath..Position::AfterQuery];
+    upgrade(stream, target, authority, asked).await
 }
 
 async fn upgrade(
     stream: AnyStream,
     path: &str,
     authority: &str,
+    asked: &Upgrade<'_>,
 ) -> io::Result<(TokioIo<Upgraded>, bool)> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(io::Error::other)?;
     tokio::spawn(connection.with_upgrades());
     let key = generate_key();
-    let request = Request::get(path)
+    let mut request = Request::get(path);
+    if let Some(authorization) = asked.authorization {
+        request = request.header(AUTHORIZATION, authorization);
+    }
+    let request = request
         .header(HOST, authority)
         .header(CONNECTION, "Upgrade")
         .header(UPGRADE, "websocket")
         .header(SEC_WEBSOCKET_VERSION, "13")
         .header(SEC_WEBSOCKET_KEY, &key)
-        .header(SEC_WEBSOCKET_PROTOCOL, STATUS_PROTOCOL)
+        .header(SEC_WEBSOCKET_PROTOCOL, asked.protocol)
         .body(NoBody)
         .map_err(io::Error::other)?;
     let response = sender
@@ -117,7 +147,7 @@ async fn upgrade(
             "the other side answered {status}"
         )));
     }
-    let status = names(headers, &SEC_WEBSOCKET_PROTOCOL, STATUS_PROTOCOL);
+    let status = names(headers, &SEC_WEBSOCKET_PROTOCOL, asked.protocol);
     let upgraded = hyper::upgrade::on(response)
         .await
         .map_err(io::Error::other)?;

@@ -12,6 +12,8 @@ use chancery_node::{Carried, Leave};
 use hashbrown::HashMap;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::agh_ws::Connected;
+
 /// A message for the other side of a connection.
 pub(crate) struct Outgoing {
     pub(crate) envelope: Bytes,
@@ -52,6 +54,8 @@ pub struct Switchboard {
     lines: RwLock<HashMap<String, Line>>,
     next: AtomicU64,
     changed: watch::Sender<()>,
+    /// Connected AGH peers.
+    pub(crate) connected: Connected,
 }
 
 impl Switchboard {

@@ -5,6 +5,8 @@
 mod a2a;
 mod a2a_tasks;
 mod administration;
+mod agh_websockets;
+mod agh_websockets_and_brokers;
 mod bounds;
 mod deliveries;
 mod every_code;

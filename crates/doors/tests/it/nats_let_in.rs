@@ -9,13 +9,14 @@ use rcgen::{CertificateParams, KeyPair as TlsKey};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use crate::nats_support::{House, Raw, WORKER, options, peer};
+use crate::nats_support::{House, Raw, WORKER, options, peer, report, until};
 use crate::on_both_brokers;
 
 on_both_brokers!(
     a_token_or_a_password_lets_in,
     credentials_let_in,
     tls_is_verified,
+    what_the_broker_does_not_let_it_publish_is_not_delivered,
 );
 
 async fn greets(mut raw: Raw, url: &str, secret: Option<Secret>) {
@@ -51,6 +52,39 @@ async fn a_token_or_a_password_lets_in(build: Build) {
     let raw = Raw::with(client.connect(server.url()).await.unwrap()).await;
     let secret = Secret::User("node".to_owned(), "pass".to_owned());
     greets(raw, &server.url(), Some(secret)).await;
+}
+
+// AG-NAT-7, AG-LIF-10, CH-JRN-11: success means that the broker took it.
+async fn what_the_broker_does_not_let_it_publish_is_not_delivered(build: Build) {
+    let users = "authorization { users: [
+        {user: other, password: pass},
+        {user: node, password: pass, permissions: {publish: {deny: \"agh.network.v0.builders.peer.>\"}}}
+    ] }";
+    let server = NatsServer::start(build, users);
+    let client = ConnectOptions::with_user_and_password("other".to_owned(), "pass".to_owned());
+    let mut raw = Raw::with(client.connect(server.url()).await.unwrap()).await;
+    let joining = BrokerOptions {
+        secret: Some(Secret::User("node".to_owned(), "pass".to_owned())),
+        ..options(&server.url())
+    };
+    let house = House::open(&[peer(WORKER, None)], joining).await;
+    raw.hears("greet", WORKER).await;
+    raw.greet(&house).await;
+    for interaction in ["i1", "i2"] {
+        house
+            .send_when_up(report("direct", interaction, json!({"text": "for you"})))
+            .await;
+        // The attempt has failed, and the interaction is as before.
+        until("a failure on record", async || {
+            house.interaction(interaction).is_null()
+        })
+        .await;
+    }
+    // What it may publish still goes out.
+    let say = json!({"from": WORKER, "channel": "builders", "kind": "say", "body": {"text": "x"}});
+    house.send_when_up(say).await;
+    raw.hears("say", WORKER).await;
+    house.stop().await;
 }
 
 /// A JSON web token as NATS signs them.

@@ -12,6 +12,7 @@ use chancery_agh::subject;
 use chancery_agh::whois::Catalog;
 use chancery_core::refusal::Refusal;
 use chancery_doors::nats::{Broker, BrokerOptions, NatsDoor};
+use chancery_doors::ws::Switchboard;
 use chancery_doors::{HttpCarrier, OutgoingTls};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::{
@@ -91,6 +92,7 @@ pub fn options(url: &str) -> BrokerOptions {
 pub struct House {
     pub office: Arc<Office>,
     pub door: Option<NatsDoor>,
+    pub switchboard: Arc<Switchboard>,
     broker: Arc<Broker>,
     tls: OutgoingTls,
 }
@@ -116,6 +118,7 @@ impl House {
         let broker: Arc<Broker> = Arc::default();
         let carrier = HttpCarrier::with_tls(Default::default(), &tls);
         let carrier = carrier.with_broker(Some(Arc::clone(&broker)));
+        let switchboard = Arc::clone(carrier.switchboard());
         let office: Arc<Office> = Arc::new(
             Node::start(Options {
                 suite: Arc::new(Chancery::default()),
@@ -145,6 +148,7 @@ impl House {
         Self {
             office,
             door: Some(door),
+            switchboard,
             broker,
             tls,
         }

@@ -33,6 +33,14 @@ async fn token(node: &Running, scopes: Vec<String>) -> String {
 }
 
 fn path(route: &Route) -> String {
+    let path = filled(route);
+    match route.path {
+        "/agh/ws" => format!("{path}?channel=builders&peer=worker.x"),
+        _ => path,
+    }
+}
+
+fn filled(route: &Route) -> String {
     route.filled(|name| match name {
         "agent" => KITCHEN.to_owned(),
         "channel" => "builders".to_owned(),
@@ -339,7 +347,7 @@ async fn other_methods_get_405_with_allow_in_the_shape_of_the_path() {
         } else if is_vacant(route.path) {
             let reason = &body["error"]["data"][0]["reason"];
             assert_eq!(reason, "METHOD_NOT_ALLOWED", "{name}");
-        } else if matches!(route.path, "/agh" | "/send/agh") {
+        } else if matches!(route.path, "/agh" | "/agh/ws" | "/send/agh") {
             assert_eq!(body["verdict"], "reject", "{name}");
         } else if is_protocol {
             assert_eq!(body["error"]["code"], "method_not_allowed", "{name}");
