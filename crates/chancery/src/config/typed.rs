@@ -77,6 +77,8 @@ pub struct Limits {
     pub failures_per_address: u64,
     /// Identifiers remembered against duplicates (VX-DUP-6).
     pub window_records: u64,
+    /// Bytes of log that the node's own tools check.
+    pub log_check_bytes: u64,
 }
 
 /// The section of value-context.
@@ -128,6 +130,8 @@ pub struct Vacant {
     pub max_clock_skew_s: u64,
     /// Whether A2A messages without an envelope are refused (VA-A2A-5).
     pub require_envelope: bool,
+    /// Whether vacants at addresses of this machine and its network are called.
+    pub call_private: bool,
     /// How long a behaviour may take (VA-SRV-9).
     pub behaviour_timeout_s: u64,
     /// The hosted vacants, in the order of the file.
@@ -279,6 +283,7 @@ impl Typed<'_> {
             rate_per_sender: self.integer("limits.rate_per_sender"),
             failures_per_address: self.integer("limits.failures_per_address"),
             window_records: self.integer("limits.window_records"),
+            log_check_bytes: self.integer("limits.log_check_bytes"),
         }
     }
 
@@ -550,6 +555,7 @@ fn vacant(settings: &Settings) -> Result<Vacant, Failure> {
         max_bytes: of.integer("vacant.max_bytes"),
         max_clock_skew_s: of.integer("vacant.max_clock_skew"),
         require_envelope: of.switch("vacant.require_envelope"),
+        call_private: of.switch("vacant.call_private"),
         behaviour_timeout_s: of.integer("vacant.behaviour_timeout_s"),
         agents,
     })

@@ -69,9 +69,7 @@ impl<T: Toolbox> ServerHandler for Server<T> {
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         let found = DiscoverResult::from_server_info(REVISIONS.to_vec(), self.get_info());
-        Ok(found
-            .with_ttl_ms(KEPT_MS)
-            .with_cache_scope(CacheScope::Public))
+        Ok(found.with_ttl_ms(KEPT_MS).with_cache_scope(self.scope()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -87,9 +85,7 @@ impl<T: Toolbox> ServerHandler for Server<T> {
         let tools = self.0.tools().into_iter().map(tool).collect();
         let mut result = ListToolsResult::with_all_items(tools);
         if is_modern(&context) {
-            result = result
-                .with_ttl_ms(KEPT_MS)
-                .with_cache_scope(CacheScope::Public);
+            result = result.with_ttl_ms(KEPT_MS).with_cache_scope(self.scope());
             result.meta = Some(server_info());
         }
         Ok(result)
@@ -143,6 +139,17 @@ impl<T: Toolbox> ServerHandler for Server<T> {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         absent::<ListResourceTemplatesRequestMethod, _>()
+    }
+}
+
+impl<T: Toolbox> Server<T> {
+    /// Who may keep what it is told about the tools.
+    fn scope(&self) -> CacheScope {
+        if self.0.is_for_all() {
+            CacheScope::Public
+        } else {
+            CacheScope::Private
+        }
     }
 }
 
