@@ -5,6 +5,7 @@
 mod agreement;
 mod conversations;
 mod discovery;
+mod error_pages;
 mod floods;
 mod foreign;
 mod hostile;

@@ -3,6 +3,7 @@
 
 mod calling_out;
 mod calls;
+mod error_pages;
 mod host;
 mod the_log;
 mod values;
