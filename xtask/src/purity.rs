@@ -1,11 +1,12 @@
 //! Pure crates stay pure: below them stands no package that could do what they must not do.
 //!
 //! This is one of two checks. The other is clippy's: `clippy.toml` lists calls and types of the standard library, and
-//! each pure crate forbids them with [`FORBID`]. This module answers for dependencies only, as cargo resolves them for
-//! the pure package alone: a feature that another crate of the workspace turns on is not held against it.
+//! each pure crate forbids them with [`FORBID`]. This module answers for dependencies only, as `cargo metadata` resolves
+//! them for the pure packages alone: a feature that another crate of the workspace turns on is not held against them.
 
 use crate::{project, run};
-use anyhow::{Context, Result, bail};
+use alone::Packages;
+use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -68,11 +69,9 @@ const UNWANTED: &[&str] = &["openssl", "openssl-sys", "native-tls", "ring"];
 pub fn purity() -> Result<ExitCode> {
     let root = project::root();
     let mut faults = Vec::new();
+    let packages = Packages::of(&root, PURE)?;
     for folder in PURE {
-        let manifest = std::fs::read_to_string(root.join("crates").join(folder).join("Cargo.toml"))
-            .with_context(|| format!("the manifest of the pure crate {folder}"))?;
-        let package = project::package_name(&manifest)?;
-        faults.extend(on_the_way(FORBIDDEN, &dependency_tree(&root, &package)?)?);
+        faults.extend(packages.ways(&package_of(&root, folder)?, FORBIDDEN)?);
     }
     faults.extend(on_the_way(UNWANTED, &whole_tree(&root)?)?);
     for fault in &faults {
@@ -90,19 +89,10 @@ pub fn purity() -> Result<ExitCode> {
     })
 }
 
-/// Everything the package is built from, one line each, with its depth in front. Macros run in the compiler, not in
-/// the program, and are left out.
-fn dependency_tree(root: &Path, package: &str) -> Result<String> {
-    let arguments = [
-        "tree",
-        "--package",
-        package,
-        "--edges",
-        "normal,no-proc-macro",
-        "--prefix",
-        "depth",
-    ];
-    tree(root, &arguments)
+fn package_of(root: &Path, folder: &str) -> Result<String> {
+    let manifest = std::fs::read_to_string(root.join("crates").join(folder).join("Cargo.toml"))
+        .with_context(|| format!("the manifest of the pure crate {folder}"))?;
+    project::package_name(&manifest)
 }
 
 /// Everything that any package of the workspace is built from or tested with, on any platform.
@@ -117,20 +107,10 @@ fn whole_tree(root: &Path) -> Result<String> {
         "--prefix",
         "depth",
     ];
-    tree(root, &arguments)
-}
-
-fn tree(root: &Path, arguments: &[&str]) -> Result<String> {
-    let output = run::cargo(root, arguments)
+    let output = run::cargo(root, &arguments)
         .args(["--format", " {p}"])
         .output()?;
-    if !output.status.success() {
-        bail!(
-            "cargo {}: {}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
+    run::succeeded(&output).context("cargo tree")?;
     Ok(String::from_utf8(output.stdout)?)
 }
 
@@ -156,6 +136,7 @@ fn on_the_way(list: &[&str], tree: &str) -> Result<Vec<String>> {
     Ok(faults)
 }
 
+mod alone;
 #[cfg(test)]
 mod bites;
 
@@ -178,51 +159,23 @@ mod tests {
 
     // VX-GEN-3, VX-CRD-7, VX-SCH-3: what has no way to a socket or a disk fetches nothing.
     #[test]
-    fn the_core_of_value_context_does_no_io() {
-        let tree = dependency_tree(&project::root(), "chancery-value-context").unwrap();
-        assert!(tree.contains("chancery-core"), "{tree}");
-        assert_eq!(on_the_way(FORBIDDEN, &tree).unwrap(), [""; 0]);
+    fn the_pure_crates_do_no_io() {
+        let root = project::root();
+        let packages = Packages::of(&root, PURE).unwrap();
+        for folder in PURE {
+            let package = package_of(&root, folder).unwrap();
+            assert_eq!(packages.ways(&package, FORBIDDEN).unwrap(), [""; 0]);
+        }
+        let to_core = packages.ways("chancery-value-context", &["chancery-core"]);
+        assert_eq!(
+            to_core.unwrap(),
+            ["chancery-value-context -> chancery-core"]
+        );
     }
 
     #[test]
     fn harmless_packages_pass() {
         let tree = "0 chancery-core v0.1.0 (/somewhere)\n1 rand_core v0.10.1\n1 serde v1.0.0\n2 serde_core v1 (*)\n";
         assert!(on_the_way(FORBIDDEN, tree).unwrap().is_empty());
-    }
-
-    #[test]
-    fn what_cargo_prints_for_a_real_package_is_understood() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        let package = |name: &str, rest: &str| {
-            format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{rest}")
-        };
-        write(
-            "Cargo.toml",
-            &package(
-                "pure",
-                "[dependencies]\nbetween = { path = \"between\" }\n[workspace]\n",
-            ),
-        );
-        write("src/lib.rs", "");
-        write(
-            "between/Cargo.toml",
-            &package(
-                "between",
-                "[dependencies]\ntokio = { path = \"../tokio\" }\n",
-            ),
-        );
-        write("between/src/lib.rs", "");
-        write("tokio/Cargo.toml", &package("tokio", ""));
-        write("tokio/src/lib.rs", "");
-        let tree = dependency_tree(folder.path(), "pure").unwrap();
-        assert_eq!(
-            on_the_way(FORBIDDEN, &tree).unwrap(),
-            ["pure -> between -> tokio"]
-        );
     }
 }

@@ -1,15 +1,22 @@
 //! Starting other programs: their output goes through as they write it.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// A `cargo` command that runs at the top of the project.
 pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).args(arguments);
     command
+}
+
+/// Fails with what a program wrote to its standard error, unless it was successful.
+pub fn succeeded(output: &Output) -> Result<()> {
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", complaint.trim());
+    Ok(())
 }
 
 /// Runs it to its end. Was it successful?
