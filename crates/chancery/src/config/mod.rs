@@ -15,6 +15,7 @@ mod reference;
 mod settings;
 pub mod table;
 mod typed;
+mod vibe_agent_keys;
 
 use std::path::{Path, PathBuf};
 

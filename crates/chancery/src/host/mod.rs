@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_agents::host::Agents;
+use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
     HttpLimits, NodeTools, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
 use chancery_doors::nats::NatsDoor;
 use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
-use chancery_doors::{HttpCarrier, VacantsAbroad};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::vacants::Vacants;
 use chancery_node::{
@@ -68,8 +68,7 @@ impl Host {
         let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
         let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
         let broker = broker::broker(config);
-        let abroad = VacantsAbroad::new(&outgoing_tls, config.vacant.call_private);
-        let abroad = Arc::new(abroad);
+        let abroad = vacants::abroad(config, &outgoing_tls);
         let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
         let carrier = carrier.with_broker(broker.clone());
         let carrier = Arc::new(carrier.with_vacants(Arc::clone(&abroad)));

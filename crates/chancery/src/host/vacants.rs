@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_doors::VacantsAbroad;
+use chancery_doors::{OutgoingTls, VacantsAbroad};
 use chancery_node::Office;
 use chancery_node::vacants::{HostedVacant, Vacants};
 use chancery_vacant::id::VacantId;
@@ -23,6 +23,11 @@ pub(super) fn rule_settings(config: &Config) -> Settings {
         require_envelope: config.vacant.require_envelope,
         ..Settings::default()
     }
+}
+
+/// The way to vacants on other nodes.
+pub(super) fn abroad(config: &Config, tls: &OutgoingTls) -> Arc<VacantsAbroad> {
+    Arc::new(VacantsAbroad::new(tls, config.vacant.call_private))
 }
 
 /// Reads the keys of the vacants and holds them; none when there are no vacants.

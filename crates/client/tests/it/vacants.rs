@@ -12,7 +12,7 @@ fn the_example_calls_answers_and_ends() {
     let complained = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{complained}");
     let said = String::from_utf8(ran.stdout).unwrap();
-    assert_eq!(said, "hello → 5 letters\nwhat is a vacant? → 12 letters\n");
+    assert_eq!(said, "hello → 5 letters\nwhat is a vacant? → 13 letters\n");
     let text = include_str!("../../examples/vacants.rs");
     assert!(text.lines().count() < 50, "a short example is a short one");
 }
