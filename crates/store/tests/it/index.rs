@@ -143,7 +143,7 @@ fn accepted_envelopes_have_a_table_of_their_own_and_can_be_pruned() {
     let accepted = |to: &str, number: u64, tip: u8| {
         let number = format!("{number:019}");
         let key = RowKey::text("replay_protect", &["aa", to, &number]);
-        (key, Some(Bytes::from(vec![tip; 32]).into()))
+        (key, Some(vec![tip; 32].into()))
     };
     commit_rows(&store, vec![accepted("bb", 1, 1), accepted("bb", 2, 2)]);
     commit_rows(&store, vec![accepted("bb", 10, 3), accepted("cc", 1, 4)]);
