@@ -58,6 +58,8 @@ pub enum Bench {
     Http,
     /// Whole deals of vibe over HTTP, durable.
     HttpVibe,
+    /// Signed calls of vacants over HTTP, chained, verified, durable.
+    HttpVacant,
     /// Durable answers over WebSocket, many envelopes under way on few connections.
     Ws,
     /// AGH envelopes through a NATS server into inboxes, durable.
@@ -101,6 +103,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::VibeReplay => Ok(vec![vibe_replay::run(lines.unwrap_or(100_000), *duration)?]),
         Bench::Http => http::run(dir, lead, *duration),
         Bench::HttpVibe => http::run_vibe(dir, lead, *duration),
+        Bench::HttpVacant => http::run_vacant(dir, lead, *duration),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
         Bench::Nats => Ok(vec![nats::run(dir, *duration)?]),
         Bench::Emergency => emergency::run(dir, lead, *duration),
@@ -126,6 +129,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::VibeReplay,
         Bench::Http,
         Bench::HttpVibe,
+        Bench::HttpVacant,
         Bench::Ws,
         Bench::Nats,
         Bench::Emergency,
@@ -140,6 +144,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
 pub fn helper(args: &[String]) -> anyhow::Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
+        ["vacant-load"] => http::help_vacant(),
         ["load", requests] => http::help(requests.as_ref()),
         ["emergency", probes] => emergency::help(probes.as_ref()),
         ["ws-load", requests] => ws::help(requests.as_ref()),

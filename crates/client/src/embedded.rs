@@ -130,7 +130,7 @@ impl Embedded {
     }
 }
 
-fn open(place: &Place) -> Result<Arc<dyn Store>, Error> {
+pub(crate) fn open(place: &Place) -> Result<Arc<dyn Store>, Error> {
     let Place::Directory(directory) = place else {
         return Ok(Arc::new(Memory::new()));
     };

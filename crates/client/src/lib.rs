@@ -3,6 +3,8 @@
 //! An [`Agent`] speaks Value-Context messaging through a node. The node is somewhere else and is spoken to over its HTTP
 //! doors ([`Remote`]), or it runs inside this process with a door of its own ([`Embedded`]); the agent is the same.
 //!
+//! A [`Vacant`] answers signed calls and makes them, with a node inside this process.
+//!
 //! Guarantees: what it sends is on the node's record when the call returns; a send has one effect, also when its answer
 //! was lost and it is made again; the inbox is read in journal order and an entry is shown again until it is
 //! acknowledged; a refusal arrives as a type; a suspended agent is told so before it does or says anything.
@@ -15,6 +17,7 @@ mod embedded;
 mod error;
 mod incoming;
 mod remote;
+mod vacant;
 mod way;
 
 pub use agent::{Agent, Asked, Escalated, Operation, Outcome, State};
@@ -22,6 +25,7 @@ pub use embedded::{Embedded, Place};
 pub use error::{Error, Refused};
 pub use incoming::{Incoming, Verdict};
 pub use remote::Remote;
+pub use vacant::{Heard, Vacant};
 
 pub use chancery_core::admin::RunState;
 pub use chancery_value_context::message_id::MessageId;

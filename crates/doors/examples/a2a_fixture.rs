@@ -14,8 +14,8 @@ use chancery_core::digest::Sha256Digest;
 use chancery_core::ids::v4;
 use chancery_core::time::Time;
 use chancery_doors::a2a::{
-    Agent, Artifact, Fault, Features, Incoming, Kind, Message, Part, Role, Taken, TaskLimits,
-    TaskState, Tasks, Updater, Work, router,
+    Agent, Artifact, Fault, Features, Incoming, Kind, Message, Notify, Part, PushConfig, Role,
+    Taken, TaskLimits, TaskState, Tasks, Updater, Work, router,
 };
 use serde_json::{Value, json};
 
@@ -35,6 +35,10 @@ async fn main() -> std::io::Result<()> {
 /// Serves the agent and its card.
 pub async fn serve(listener: tokio::net::TcpListener) -> std::io::Result<()> {
     let address = listener.local_addr()?;
+    let fixture = Fixture {
+        made: AtomicU64::new(0),
+        http: client(),
+    };
     let tasks = Arc::new(Tasks::new(TaskLimits::default()));
     let card = card(&format!("http://{address}/a2a")).to_string();
     let card = move || {
@@ -45,7 +49,7 @@ pub async fn serve(listener: tokio::net::TcpListener) -> std::io::Result<()> {
         std::future::ready((json, card.clone()))
     };
     let app: Router =
-        router("/a2a", Fixture::default(), tasks).route("/.well-known/agent-card.json", get(card));
+        router("/a2a", fixture, tasks).route("/.well-known/agent-card.json", get(card));
     axum::serve(listener, app).await
 }
 
@@ -74,9 +78,44 @@ fn card(url: &str) -> Value {
 }
 
 /// The agent. Its identifiers follow from the time and a count: nobody keeps a secret here.
-#[derive(Default)]
 struct Fixture {
     made: AtomicU64,
+    http: reqwest::Client,
+}
+
+/// Posts what happened to a task, with the token that its receiver knows it by. The receiver's answer changes nothing.
+async fn notify(http: reqwest::Client, config: PushConfig, event: Value) {
+    let mut request = http
+        .post(&config.url)
+        .header("content-type", "application/json")
+        .body(event.to_string());
+    if let Some(token) = &config.token {
+        request = request.header("x-a2a-notification-token", token);
+    }
+    if let Some(wanted) = &config.authentication {
+        let text = |name: &str| wanted.get(name).and_then(Value::as_str);
+        if let (Some(scheme), Some(credentials)) = (text("scheme"), text("credentials")) {
+            request = request.header("authorization", format!("{scheme} {credentials}"));
+        }
+    }
+    if let Err(error) = request.send().await {
+        println!(
+            "{}",
+            json!({"event": "not_notified", "why": error.to_string()})
+        );
+    }
+}
+
+fn client() -> reqwest::Client {
+    // Another part of the program may have chosen a provider already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .timeout(Duration::from_secs(5));
+    client
+        .build()
+        .expect("a client without settings of its own can be made")
 }
 
 impl Agent for Fixture {
@@ -103,6 +142,13 @@ impl Agent for Fixture {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest.0[..16]);
         v4(bytes).to_string()
+    }
+
+    fn notifier(&self) -> Option<Notify> {
+        let http = self.http.clone();
+        Some(Arc::new(move |config, event| {
+            Box::pin(notify(http.clone(), config, event))
+        }))
     }
 
     async fn take(&self, incoming: Incoming) -> Result<Taken, Fault> {

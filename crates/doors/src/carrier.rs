@@ -1,4 +1,5 @@
-//! Brings value-context messages to agents elsewhere (VX sections 12.2 and 16), and AGH envelopes to the broker.
+//! Brings value-context messages to agents elsewhere (VX sections 12.2 and 16), AGH envelopes to the broker, and calls to
+//! vacants elsewhere.
 //!
 //! Guarantees: a message counts as delivered only when the other side says so about that very message; no redirect is
 //! followed; nothing goes to another machine without TLS. Addresses come from configuration or from the agent's own name.
@@ -19,6 +20,7 @@ use crate::nats::Broker;
 use crate::outgoing_http::Connections;
 use crate::outgoing_tls::OutgoingTls;
 use crate::routes::Routes;
+use crate::vacants_abroad::VacantsAbroad;
 use crate::ws::Switchboard;
 
 /// Why there is no carrier.
@@ -32,6 +34,7 @@ pub struct HttpCarrier {
     routes: Arc<Routes>,
     switchboard: Arc<Switchboard>,
     broker: Option<Arc<Broker>>,
+    vacants: Option<Arc<VacantsAbroad>>,
 }
 
 impl HttpCarrier {
@@ -48,12 +51,19 @@ impl HttpCarrier {
             routes: Arc::new(Routes::new(addresses)),
             switchboard: Arc::default(),
             broker: None,
+            vacants: None,
         }
     }
 
     /// The same, with a broker for AGH.
     pub fn with_broker(mut self, broker: Option<Arc<Broker>>) -> Self {
         self.broker = broker;
+        self
+    }
+
+    /// The same, with a way to vacants elsewhere.
+    pub fn with_vacants(mut self, vacants: Arc<VacantsAbroad>) -> Self {
+        self.vacants = Some(vacants);
         self
     }
 
@@ -77,6 +87,9 @@ impl Carrier for HttpCarrier {
             };
         }
         let failed = Carried::Failed { at_least: None };
+        if let (ProtocolName::Vacant, Some(vacants)) = (delivery.protocol, &self.vacants) {
+            return vacants.carry(delivery, envelope, leave);
+        }
         if delivery.protocol != ProtocolName::ValueContext {
             return Box::pin(std::future::ready(failed));
         }
@@ -101,6 +114,9 @@ impl Carrier for HttpCarrier {
     }
 
     fn place(&self, delivery: &Delivery) -> Option<String> {
+        if delivery.protocol == ProtocolName::Vacant {
+            return None;
+        }
         match self.switchboard.find(&delivery.to) {
             Some(line) => Some(format!("connection {}", line.number)),
             None => self.routes.address_of(&delivery.to).map(String::from),
@@ -150,7 +166,7 @@ async fn post(
 }
 
 /// The pause that another node asks for, as far as it is listened to (VX-RTY-5).
-fn asked_pause(seconds: u64) -> Duration {
+pub(crate) fn asked_pause(seconds: u64) -> Duration {
     let longest = Duration::from_millis(u64::from(RETRY_AFTER_AT_MOST_MS));
     Duration::from_secs(seconds).min(longest)
 }

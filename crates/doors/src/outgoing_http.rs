@@ -16,7 +16,7 @@ use chancery_node::Leave;
 use chancery_value_context::answer::MEDIA_TYPE;
 use hashbrown::HashMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -26,8 +26,9 @@ use url::Url;
 
 use crate::guarded::{Guarded, Leaves};
 use crate::outgoing_tls::{AnyStream, OutgoingTls};
+use crate::public_address::{Reach, public_addresses};
 
-/// The most of an answer that is read.
+/// The most of an answer to a message that is read.
 const ANSWER_BYTES: usize = 64 << 10;
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,6 +50,8 @@ pub(crate) struct Answer {
 /// The connections to other nodes.
 pub(crate) struct Connections {
     tls: OutgoingTls,
+    reach: Reach,
+    answer_bytes: usize,
     idle: Mutex<HashMap<String, Vec<Idle>>>,
 }
 
@@ -75,7 +78,18 @@ impl Connections {
     pub(crate) fn new(tls: OutgoingTls) -> Self {
         Self {
             tls,
+            reach: Reach::Anywhere,
+            answer_bytes: ANSWER_BYTES,
             idle: Mutex::default(),
+        }
+    }
+
+    /// For addresses that others name, and answers of another size.
+    pub(crate) fn abroad(tls: OutgoingTls, reach: Reach, answer_bytes: usize) -> Self {
+        Self {
+            reach,
+            answer_bytes,
+            ..Self::new(tls)
         }
     }
 
@@ -86,10 +100,26 @@ impl Connections {
         envelope: Bytes,
         leave: &Leave,
     ) -> io::Result<Answer> {
+        self.ask(url, request(url, envelope)?, leave).await
+    }
+
+    /// Reads what is at an address.
+    pub(crate) async fn get(&self, url: &Url) -> io::Result<Answer> {
+        let request = asking(Method::GET, url).body(Whole(Bytes::new()));
+        let request = request.map_err(io::Error::other)?;
+        self.ask(url, request, &Leave::always()).await
+    }
+
+    async fn ask(
+        &self,
+        url: &Url,
+        mut request: Request<Whole>,
+        leave: &Leave,
+    ) -> io::Result<Answer> {
         let place = place(url);
-        let mut request = request(url, envelope)?;
+        let limit = self.answer_bytes;
         while let Some(connection) = self.take(&place) {
-            match connection.ask(request, leave).await? {
+            match connection.ask(request, leave, limit).await? {
                 Asked::Answered(answer, connection) => {
                     self.keep(place, connection);
                     return Ok(answer);
@@ -100,7 +130,7 @@ impl Connections {
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "connecting takes too long");
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.connect(url)).await;
         let connection = connected.map_err(late)??;
-        match connection.ask(request, leave).await? {
+        match connection.ask(request, leave, limit).await? {
             Asked::Answered(answer, connection) => {
                 self.keep(place, connection);
                 Ok(answer)
@@ -110,7 +140,15 @@ impl Connections {
     }
 
     async fn connect(&self, url: &Url) -> io::Result<Connection> {
-        Connection::over(self.tls.reach(url).await?).await
+        let stream = match self.reach {
+            Reach::Anywhere => self.tls.reach(url).await?,
+            Reach::PublicOnly => {
+                self.tls
+                    .reach_at(url, &public_addresses(url).await?)
+                    .await?
+            }
+        };
+        Connection::over(stream).await
     }
 
     /// An idle connection to a place that is still open.
@@ -165,7 +203,12 @@ impl Connection {
         Ok(Self { sender, leaves })
     }
 
-    async fn ask(mut self, request: Request<Whole>, leave: &Leave) -> io::Result<Asked> {
+    async fn ask(
+        mut self,
+        request: Request<Whole>,
+        leave: &Leave,
+        answer_bytes: usize,
+    ) -> io::Result<Asked> {
         let length = request.body().0.len();
         self.leaves.begin(leave.clone());
         let response = match self.sender.try_send_request(request).await {
@@ -177,7 +220,7 @@ impl Connection {
                 };
             }
         };
-        let answer = read(response).await?;
+        let answer = read(response, answer_bytes).await?;
         // An answer may come before all was asked: what is left over must not go out under the next one's leave.
         let is_all_out = self.leaves.written() >= length;
         Ok(Asked::Answered(answer, is_all_out.then_some(self)))
@@ -189,18 +232,24 @@ fn place(url: &Url) -> String {
     url[..url::Position::BeforePath].to_owned()
 }
 
-fn request(url: &Url, envelope: Bytes) -> io::Result<Request<Whole>> {
+fn asking(method: Method, url: &Url) -> http::request::Builder {
     let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
-    Request::post(&url[url::Position::BeforePath..url::Position::AfterQuery])
+    Request::builder()
+        .method(method)
+        .uri(&url[url::Position::BeforePath..url::Position::AfterQuery])
         .header(HOST, host)
         .header(USER_AGENT, WE)
+}
+
+fn request(url: &Url, envelope: Bytes) -> io::Result<Request<Whole>> {
+    asking(Method::POST, url)
         .header(CONTENT_TYPE, MEDIA_TYPE)
         .header(CONTENT_LENGTH, envelope.len())
         .body(Whole(envelope))
         .map_err(io::Error::other)
 }
 
-async fn read(response: Response<Incoming>) -> io::Result<Answer> {
+async fn read(response: Response<Incoming>, answer_bytes: usize) -> io::Result<Answer> {
     let (head, mut incoming) = response.into_parts();
     let mut body = Vec::new();
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut incoming).poll_frame(cx)).await {
@@ -208,7 +257,7 @@ async fn read(response: Response<Incoming>) -> io::Result<Answer> {
         let Ok(part) = frame.into_data() else {
             continue;
         };
-        if body.len() + part.len() > ANSWER_BYTES {
+        if body.len() + part.len() > answer_bytes {
             return Err(io::Error::other("the answer is too long"));
         }
         body.extend_from_slice(&part);
@@ -275,7 +324,12 @@ mod tests {
     async fn a_message_stops_in_the_middle_when_its_sender_is_suspended() {
         let (connection, mut far) = narrow().await;
         let (leave, suspend) = Leave::with_button();
-        let attempt = tokio::spawn(async move { connection.ask(to_send(), &leave).await.is_ok() });
+        let attempt = tokio::spawn(async move {
+            connection
+                .ask(to_send(), &leave, ANSWER_BYTES)
+                .await
+                .is_ok()
+        });
         let mut first = vec![0; 5_000];
         far.read_exact(&mut first).await.unwrap();
         suspend();
@@ -292,7 +346,12 @@ mod tests {
         let (connection, mut far) = narrow().await;
         let (leave, suspend) = Leave::with_button();
         suspend();
-        assert!(connection.ask(to_send(), &leave).await.is_err());
+        assert!(
+            connection
+                .ask(to_send(), &leave, ANSWER_BYTES)
+                .await
+                .is_err()
+        );
         let mut all = Vec::new();
         far.read_to_end(&mut all).await.unwrap();
         assert_eq!(all, b"");
@@ -303,7 +362,8 @@ mod tests {
         let answer = b"HTTP/1.1 200 OK\r\nretry-after: 9\r\ncontent-length: 2\r\n\r\nok";
         let (connection, mut far) = narrow().await;
         let leave = Leave::always();
-        let attempt = tokio::spawn(async move { connection.ask(to_send(), &leave).await });
+        let attempt =
+            tokio::spawn(async move { connection.ask(to_send(), &leave, ANSWER_BYTES).await });
         let mut got = Vec::new();
         while got.len() < LENGTH || !got.ends_with(b"xxxx") {
             far.read_buf(&mut got).await.unwrap();
@@ -318,7 +378,8 @@ mod tests {
         // An answer that comes before all was asked ends the connection.
         let (connection, mut far) = narrow().await;
         let leave = Leave::always();
-        let attempt = tokio::spawn(async move { connection.ask(to_send(), &leave).await });
+        let attempt =
+            tokio::spawn(async move { connection.ask(to_send(), &leave, ANSWER_BYTES).await });
         far.read_exact(&mut [0; 100]).await.unwrap();
         far.write_all(answer).await.unwrap();
         let early = attempt.await.unwrap().unwrap();

@@ -1,6 +1,7 @@
 //! TLS towards other nodes: 1.2 or later, certificates verified, by the system's roots and those of a file (VX-HTTP-5).
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
@@ -43,20 +44,38 @@ impl OutgoingTls {
 
     /// Connects to the host of an address, with TLS where its scheme says so.
     pub(crate) async fn reach(&self, url: &Url) -> io::Result<AnyStream> {
-        let host = url.host_str();
-        let host = host.ok_or_else(|| io::Error::other("an address without a host"))?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let is_tls = matches!(url.scheme(), "https" | "wss");
-        let port = url.port().unwrap_or(if is_tls { 443 } else { 80 });
-        let stream = TcpStream::connect((host, port)).await?;
+        let stream = TcpStream::connect(host_and_port(url)?).await?;
+        self.secure(url, stream).await
+    }
+
+    /// Connects to these addresses of the host, which is not looked up again.
+    pub(crate) async fn reach_at(&self, url: &Url, at: &[SocketAddr]) -> io::Result<AnyStream> {
+        self.secure(url, TcpStream::connect(at).await?).await
+    }
+
+    async fn secure(&self, url: &Url, stream: TcpStream) -> io::Result<AnyStream> {
+        let (host, _) = host_and_port(url)?;
         stream.set_nodelay(true)?;
-        if !is_tls {
+        if !is_tls(url) {
             return Ok(Box::new(stream));
         }
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let connector = TlsConnector::from(Arc::clone(&self.config));
         Ok(Box::new(connector.connect(name, stream).await?))
     }
+}
+
+fn is_tls(url: &Url) -> bool {
+    matches!(url.scheme(), "https" | "wss")
+}
+
+/// The host of an address without brackets, and its port.
+pub(crate) fn host_and_port(url: &Url) -> io::Result<(&str, u16)> {
+    let host = url.host_str();
+    let host = host.ok_or_else(|| io::Error::other("an address without a host"))?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = url.port().unwrap_or(if is_tls(url) { 443 } else { 80 });
+    Ok((host, port))
 }
 
 /// A stream of bytes, secured or not.

@@ -32,7 +32,7 @@ pub use contract::{Batch, CommitError, Store, StoreError, StoredUnit};
 pub use embedded::Embedded;
 pub use lock::LockError;
 pub use memory::Memory;
-pub use opening::{OpenError, Options, Tail};
+pub use opening::{OpenError, Options, Tail, prune_accepted};
 pub use postgres::{Postgres, PostgresError, PostgresOptions};
 pub use recover::{RecoverError, Recovered, recover};
 pub use rows::StoreRows;

@@ -1,12 +1,13 @@
 //! How an embedded store is opened: what one has to say, what can be wrong, and what is left to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chancery_core::line::Seq;
 use chancery_core::window::WindowName;
 
 use crate::contract::StoreError;
-use crate::lock::LockError;
+use crate::index;
+use crate::lock::{DirLock, LockError};
 use crate::log::{LogError, Repair};
 
 /// How an embedded store is opened.
@@ -41,6 +42,13 @@ impl Options {
             rows_version: 1,
         }
     }
+}
+
+/// Drops the rows of accepted envelopes that no chain needs, of a directory that no node has open: all but the newest of
+/// each pair (VA-REP-13). The log keeps everything; an index that is built anew has them again. Gives how many.
+pub fn prune_accepted(dir: &Path) -> Result<usize, OpenError> {
+    let _lock = DirLock::take(dir, "")?;
+    index::prune(dir).map_err(|error| OpenError::Index(error.to_string()))
 }
 
 /// Why an embedded store could not be opened.

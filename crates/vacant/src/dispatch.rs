@@ -3,14 +3,16 @@
 //! Pure: the search and the call itself happen outside. The registry is only asked, never called through (VA-DSP-8).
 
 use chancery_core::json::Value;
+use chancery_core::protocol::Failure;
 
 use crate::card::CapabilityCard;
-use crate::envelope::{Envelope, Verified};
+use crate::envelope::{Envelope, EnvelopeHash, Verified};
 use crate::error::ProtocolError;
 use crate::id::VacantId;
+use crate::message::Message;
 use crate::reputation::{Dimension, Oracle};
 use crate::state::State;
-use crate::wire::from_response;
+use crate::wire::{from_response, read_json};
 
 /// How many matches a search may give (VA-DSP-2).
 pub const SEARCH_LIMIT: usize = 20;
@@ -118,4 +120,52 @@ pub const fn may_fall_back(error: &ProtocolError) -> bool {
         error,
         ProtocolError::TargetNotFound(_) | ProtocolError::TargetUnavailable(_)
     )
+}
+
+/// What a target's answer to a call means for that call (VA-DSP-10).
+#[derive(Clone, Debug)]
+pub enum Judged {
+    /// It took the call and says this; nothing of it is verified yet.
+    Answered(Box<Message>),
+    /// It took the call, and there will be no answer.
+    Ended(Failure),
+    /// It has no answer yet, or cannot tell: the same bytes may be sent again.
+    Again,
+    /// It did not take the call.
+    Refused(ProtocolError),
+}
+
+/// Judges the answer to a call whose envelope has the hash `sent`.
+#[must_use]
+pub fn judge(status: u16, body: &[u8], sent: &EnvelopeHash, max_bytes: usize) -> Judged {
+    let value = read_json(body, max_bytes).unwrap_or(Value::Null);
+    let error = value.get("error");
+    let info = error.and_then(|error| error.get("data")?.as_array()?.first());
+    let reason = info.and_then(|info| info.get("reason")?.as_str());
+    match (status, reason) {
+        (200, _) => {
+            let message = value.get("result").and_then(|result| result.get("message"));
+            answered(message).unwrap_or(Judged::Ended(Failure::BehaviourFailed))
+        }
+        // A proxy may fail as well: only the target's own word says that it took the call.
+        (500, Some("BEHAVIOUR_FAILED")) => Judged::Ended(Failure::BehaviourFailed),
+        (504, Some("BEHAVIOUR_TIMEOUT")) => Judged::Ended(Failure::BehaviourTimeout),
+        (409, _) => {
+            let tip = info.and_then(|info| info.get("metadata")?.get("chain_tip")?.as_str());
+            if tip == Some(sent.hex().as_str()) {
+                // It has it already: with the answer, or on the way to one.
+                let response = error.and_then(|error| error.get("response"));
+                answered(response).unwrap_or(Judged::Again)
+            } else {
+                Judged::Refused(error_of_status(status, reason))
+            }
+        }
+        (408 | 429 | 500.., _) => Judged::Again,
+        _ => Judged::Refused(error_of_status(status, reason)),
+    }
+}
+
+fn answered(message: Option<&Value<'_>>) -> Option<Judged> {
+    let message = Message::of(message?).ok()?;
+    Some(Judged::Answered(Box::new(message)))
 }

@@ -255,7 +255,7 @@ async fn exchange(stream: &mut TcpStream, request: &Request, buffer: &mut Vec<u8
 }
 
 /// The body of an answer with status 200, once it is whole.
-fn body(answer: &[u8]) -> Result<Option<&[u8]>> {
+pub(super) fn body(answer: &[u8]) -> Result<Option<&[u8]>> {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);
     };

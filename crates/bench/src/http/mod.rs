@@ -2,6 +2,7 @@
 
 mod bare;
 mod load;
+mod vacant;
 mod vibe;
 
 use std::net::SocketAddr;
@@ -30,6 +31,7 @@ use crate::store::{AGENTS, BareLog, Maker, SENDERS, open};
 use crate::traffic::{Envelope, FEW_AGENTS_EACH, World};
 
 pub(crate) use load::help;
+pub(crate) use vacant::{help as help_vacant, run as run_vacant};
 pub(crate) use vibe::run as run_vibe;
 
 const PATH: &str = "/.well-known/vcp/messages";

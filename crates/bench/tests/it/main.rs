@@ -57,6 +57,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "http idle",
         "http of vibe",
         "http, one scripted agent of vibe",
+        "http of vacant",
         "ws",
         "nats of agh",
         "emergency acknowledged",

@@ -57,7 +57,7 @@ pub(crate) enum BenchCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Whose envelopes
-    #[arg(long, default_value = "value-context", value_parser = ["value-context", "vibe", "agh"])]
+    #[arg(long, default_value = "value-context", value_parser = ["value-context", "vibe", "vacant", "agh"])]
     protocol: String,
     /// For about how long
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
@@ -135,9 +135,10 @@ fn of_protocol(benches: &'static [Bench], protocol: &str) -> Result<&'static [Be
         ("vibe", [Bench::Pipeline]) => Ok(&[Bench::Turns]),
         ("vibe", [Bench::Replay]) => Ok(&[Bench::VibeReplay]),
         ("vibe", [Bench::Http]) => Ok(&[Bench::HttpVibe]),
+        ("vacant", [Bench::Http]) => Ok(&[Bench::HttpVacant]),
         _ => Err(
             Failure::usage(format!("there is no such benchmark of {protocol}")).next(
-                "of agh there is pipeline and nats, of vibe pipeline (an agent's turns), http and replay",
+                "of agh there is pipeline and nats, of vibe pipeline (an agent's turns), http and replay, of vacant http",
             ),
         ),
     }

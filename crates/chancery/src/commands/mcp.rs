@@ -1,8 +1,8 @@
-//! `chancery mcp`: one vacant's tools over MCP on standard input and output (VA-MCP-2, CH-NET-5).
+//! `chancery mcp`: one vacant's tools, or the node's own, over MCP on standard input and output (VA-MCP-2, CH-NET-5).
 
 use std::sync::Arc;
 
-use chancery_doors::http::{VacantTools, vacant_tools};
+use chancery_doors::http::{VacantTools, node_tools, vacant_tools};
 use chancery_doors::mcp::{Told, ToolFace, Toolbox, serve_stdio};
 use serde_json::{Map, Value, json};
 
@@ -18,6 +18,9 @@ pub(crate) struct McpArgs {
     /// The vacant [default: the node's default vacant]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    /// The node's own tools instead: its log, and sending as its agents
+    #[arg(long = "node", conflicts_with = "agent")]
+    whole_node: bool,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -30,12 +33,19 @@ pub(crate) fn run(args: &McpArgs, sources: &dyn Fn(Flags) -> Sources) -> Outcome
     let served = runtime.block_on(async {
         match client {
             Ok(client) if args.node.is_named() || client.get(&["healthz"]).await.is_ok() => {
-                through(client, args.agent.clone()).await
+                let served = match args.whole_node {
+                    true => Served::Node,
+                    false => Served::Vacant(args.agent.clone()),
+                };
+                through(client, served).await
             }
             Err(failure) if args.node.is_named() => Err(failure),
             _ => {
                 let config = Config::load(&sources(Flags::default()))?;
-                by_itself(&config, args.agent.as_deref()).await
+                match args.whole_node {
+                    true => whole_node(&config).await,
+                    false => by_itself(&config, args.agent.as_deref()).await,
+                }
             }
         }
     });
@@ -46,12 +56,28 @@ pub(crate) fn run(args: &McpArgs, sources: &dyn Fn(Flags) -> Sources) -> Outcome
 }
 
 /// Through a node that runs.
-async fn through(client: NodeClient, agent: Option<String>) -> Result<(), Failure> {
-    let tools = RemoteTools {
+async fn through(client: NodeClient, what: Served) -> Result<(), Failure> {
+    let mut tools = RemoteTools {
         client: Arc::new(client),
-        agent,
+        faces: what.faces(),
+        what,
     };
+    if tools.what == Served::Node {
+        // Which of them there are is for the token's scopes to say.
+        let named = tools.listed().await?;
+        tools
+            .faces
+            .retain(|face| named.iter().any(|name| name == face.name));
+    }
     served(serve_stdio(tools).await)
+}
+
+/// The node's own tools, with a node of its own: who may open the store may do anything.
+async fn whole_node(config: &Config) -> Result<(), Failure> {
+    let host = Host::start(config).await?;
+    let ended = served(serve_stdio(host.tools()).await);
+    host.stop().await?;
+    ended
 }
 
 /// With a node of its own, as `chancery serve` would start it.
@@ -77,27 +103,53 @@ fn served(served: Result<(), chancery_doors::mcp::McpError>) -> Result<(), Failu
     served.map_err(|error| Failure::no(error.to_string()))
 }
 
-/// The tools of a vacant on a node that runs: each call is one request there.
+/// Whose tools are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Served {
+    /// Those of a vacant; without a name of the default one.
+    Vacant(Option<String>),
+    /// The node's own.
+    Node,
+}
+
+impl Served {
+    fn path(&self) -> Vec<&str> {
+        match self {
+            Self::Vacant(Some(agent)) => vec!["agents", agent, "mcp"],
+            Self::Vacant(None) => vec!["mcp"],
+            Self::Node => vec!["mcp", "node"],
+        }
+    }
+
+    fn faces(&self) -> Vec<ToolFace> {
+        match self {
+            Self::Vacant(_) => vacant_tools(),
+            Self::Node => node_tools(),
+        }
+    }
+}
+
+/// The tools of a node that runs: each call is one request there.
 #[derive(Clone)]
 struct RemoteTools {
     client: Arc<NodeClient>,
-    agent: Option<String>,
+    what: Served,
+    faces: Vec<ToolFace>,
 }
 
 impl RemoteTools {
     async fn ask(&self, name: &str, arguments: Map<String, Value>) -> Result<Told, Failure> {
         let params = json!({"name": name, "arguments": arguments});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let path: Vec<&str> = match &self.agent {
-            Some(agent) => vec!["agents", agent, "mcp"],
-            None => vec!["mcp"],
-        };
-        let answered = self.client.post(&path, body.to_string()).await?;
+        let answered = self
+            .client
+            .post(&self.what.path(), body.to_string())
+            .await?;
         let mut told: Value = answered.value()?;
         let is_error = told["result"]["isError"] == true;
         match told["result"]["structuredContent"].take() {
             Value::Null => Err(Failure::no(format!(
-                "the node has no such vacant: {}",
+                "the node has no such tool: {}",
                 answered.text()
             ))),
             structured => Ok(Told {
@@ -108,17 +160,37 @@ impl RemoteTools {
     }
 }
 
+impl RemoteTools {
+    /// The names of the tools that the node shows to this token.
+    async fn listed(&self) -> Result<Vec<String>, Failure> {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+        let answered = self
+            .client
+            .post(&self.what.path(), body.to_string())
+            .await?;
+        let told: Value = answered.done("the node's tools")?.value()?;
+        let tools = told["result"]["tools"].as_array();
+        let names = tools.into_iter().flatten();
+        let names = names.filter_map(|tool| tool["name"].as_str().map(str::to_owned));
+        Ok(names.collect())
+    }
+}
+
 impl Toolbox for RemoteTools {
     fn instructions(&self) -> String {
+        if self.what == Served::Node {
+            return "Tools of a chancery node: its log, and sending as the agents that it hosts."
+                .to_owned();
+        }
         "vacant_call takes a signed envelope; vacant_describe tells whom it is for.".to_owned()
     }
 
     fn tools(&self) -> Vec<ToolFace> {
-        vacant_tools()
+        self.faces.clone()
     }
 
     async fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<Told> {
-        if !vacant_tools().iter().any(|tool| tool.name == name) {
+        if !self.faces.iter().any(|tool| tool.name == name) {
             return None;
         }
         let told = self.ask(name, arguments).await;

@@ -2,7 +2,7 @@
 
 use super::table::{Key, Kind, flagged, key};
 
-const SOME: Kind = Kind::Integer { min: 1 };
+pub(super) const SOME: Kind = Kind::Integer { min: 1 };
 
 /// All keys: those of the top level first, then section by section.
 pub const KEYS: &[Key] = &[
@@ -145,6 +145,12 @@ pub const KEYS: &[Key] = &[
         "identifiers remembered against duplicates; when full, new messages are refused",
     ),
     key(
+        "limits.log_check_bytes",
+        SOME,
+        "268435456",
+        "bytes of log that log_verify and log_explain read at /mcp/node; a longer one is checked by chancery log",
+    ),
+    key(
         "value_context.world",
         Kind::Path,
         "\"\"",
@@ -269,6 +275,12 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "true",
         "refuse A2A messages that carry no signed envelope",
+    ),
+    key(
+        "vacant.call_private",
+        Kind::Switch,
+        "false",
+        "call vacants at addresses of this machine and its network too, whoever named them",
     ),
     key(
         "vacant.behaviour_timeout_s",

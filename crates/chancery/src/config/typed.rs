@@ -75,6 +75,8 @@ pub struct Limits {
     pub failures_per_address: u64,
     /// Identifiers remembered against duplicates (VX-DUP-6).
     pub window_records: u64,
+    /// Bytes of log that the node's own tools check.
+    pub log_check_bytes: u64,
 }
 
 /// The section of value-context.
@@ -241,6 +243,7 @@ impl Typed<'_> {
             rate_per_sender: self.integer("limits.rate_per_sender"),
             failures_per_address: self.integer("limits.failures_per_address"),
             window_records: self.integer("limits.window_records"),
+            log_check_bytes: self.integer("limits.log_check_bytes"),
         }
     }
 

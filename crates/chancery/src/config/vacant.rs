@@ -20,6 +20,8 @@ pub struct Vacant {
     pub max_clock_skew_s: u64,
     /// Whether A2A messages without an envelope are refused (VA-A2A-5).
     pub require_envelope: bool,
+    /// Whether vacants at addresses of this machine and its network are called.
+    pub call_private: bool,
     /// How long a behaviour may take (VA-SRV-9).
     pub behaviour_timeout_s: u64,
     /// How many calls of one vacant may be with its behaviour at once.
@@ -78,6 +80,7 @@ pub(super) fn vacant(settings: &Settings) -> Result<Vacant, Failure> {
         max_bytes: of.integer("vacant.max_bytes"),
         max_clock_skew_s: of.integer("vacant.max_clock_skew"),
         require_envelope: of.switch("vacant.require_envelope"),
+        call_private: of.switch("vacant.call_private"),
         behaviour_timeout_s: of.integer("vacant.behaviour_timeout_s"),
         behaviour_calls: of.integer("vacant.behaviour_calls"),
         agents,

@@ -3,6 +3,7 @@
 mod agents;
 mod broker;
 mod files;
+mod log_desk;
 mod opened;
 mod reload;
 mod start_line;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use chancery_agents::host::Agents;
 use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
-    HttpLimits, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
+    HttpLimits, NodeTools, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
 use chancery_doors::nats::NatsDoor;
 use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
@@ -32,6 +33,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::config::{self, Config};
 use crate::exit::Failure;
 use files::WorldFile;
+use log_desk::Desk;
 use opened::Opened;
 use reload::Reloading;
 use world_seed::WorldSeed;
@@ -66,8 +68,10 @@ impl Host {
         let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
         let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
         let broker = broker::broker(config);
+        let abroad = vacants::abroad(config, &outgoing_tls);
         let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
-        let carrier = Arc::new(carrier.with_broker(broker.clone()));
+        let carrier = carrier.with_broker(broker.clone());
+        let carrier = Arc::new(carrier.with_vacants(Arc::clone(&abroad)));
         let office = Arc::new(start_node(
             config,
             &opened,
@@ -82,7 +86,7 @@ impl Host {
         vibe_tokens::adopt(&office, config).await?;
         let echoes = broker::echoes(&office, config)?;
         let nats = broker::join(&office, config, broker, &outgoing_tls)?;
-        let vacants = vacants::vacants(Arc::clone(&office), config)?;
+        let vacants = vacants::vacants(Arc::clone(&office), &abroad, config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
         let dialer = Arc::new(Dialer::new(
@@ -132,6 +136,11 @@ impl Host {
     /// What the start line tells.
     pub(crate) fn start_line(&self) -> StartLine {
         StartLine::of(self.server.listening())
+    }
+
+    /// The node's own tools, for whoever started it.
+    pub(crate) fn tools(&self) -> NodeTools {
+        self.server.tools()
     }
 
     /// Reads the files again; what came of it is in the log of the process.
@@ -327,6 +336,7 @@ fn open_door(
         switchboard,
         reload: Some(reload),
         vacants,
+        log_desk: Some(Arc::new(Desk::new(&office, config))),
     };
     serve(office, options).map_err(|error| {
         let failure = Failure::usage(error.to_string());

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_doors::{OutgoingTls, VacantsAbroad};
 use chancery_node::Office;
 use chancery_node::respond::Responder;
 use chancery_node::vacants::{Behaviour, HostedVacant, Vacants};
@@ -25,9 +26,15 @@ pub(super) fn rule_settings(config: &Config) -> Settings {
     }
 }
 
+/// The way to vacants on other nodes.
+pub(super) fn abroad(config: &Config, tls: &OutgoingTls) -> Arc<VacantsAbroad> {
+    Arc::new(VacantsAbroad::new(tls, config.vacant.call_private))
+}
+
 /// Reads the keys of the vacants and holds them; none when there are no vacants.
 pub(super) fn vacants(
     office: Arc<Office>,
+    abroad: &Arc<VacantsAbroad>,
     config: &Config,
 ) -> Result<Option<Arc<Vacants>>, Failure> {
     let section = &config.vacant;
@@ -52,7 +59,10 @@ pub(super) fn vacants(
     let default = section.agents.iter().position(|agent| agent.default);
     let vacants = Vacants::new(office, hosted, Some(default.unwrap_or(0)));
     let timeout = Duration::from_secs(section.behaviour_timeout_s);
-    Ok(Some(Arc::new(vacants.with_timeout(timeout))))
+    let vacants = vacants.with_timeout(timeout);
+    let vacants = Arc::new(vacants.with_scout(Arc::clone(abroad) as Arc<_>));
+    abroad.begin(&vacants);
+    Ok(Some(vacants))
 }
 
 fn behaviour(agent: &VacantAgent, at_once: u64) -> Result<Behaviour, Failure> {

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::store_log::StoreLog;
 use crate::exit::Failure;
 
 /// The open segment of a log.
@@ -16,6 +17,8 @@ pub enum LogFile {
     Path(PathBuf),
     /// Standard input.
     Stdin,
+    /// The committed lines of an open store.
+    Store(StoreLog),
 }
 
 impl LogFile {
@@ -24,6 +27,7 @@ impl LogFile {
         match self {
             Self::Path(path) => path.display().to_string(),
             Self::Stdin => "standard input".to_owned(),
+            Self::Store(_) => "log".to_owned(),
         }
     }
 
@@ -31,7 +35,7 @@ impl LogFile {
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Self::Path(path) => fs::metadata(path).ok().map(|metadata| metadata.len()),
-            Self::Stdin => None,
+            Self::Stdin | Self::Store(_) => None,
         }
     }
 
@@ -39,6 +43,7 @@ impl LogFile {
         Ok(match self {
             Self::Path(path) => Box::new(File::open(path)?),
             Self::Stdin => Box::new(io::stdin()),
+            Self::Store(log) => Box::new(log.reader()),
         })
     }
 }

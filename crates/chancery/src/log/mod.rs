@@ -12,6 +12,7 @@ mod lines;
 mod places;
 mod pool;
 mod side;
+mod store_log;
 mod summary;
 mod what_if;
 
@@ -19,5 +20,6 @@ pub use check::{Checked, Rules, Verified, replay, replay_to_rows, verify};
 pub use files::{LOG_FILE, LogFile, find};
 pub use lines::{Block, Lines, Where};
 pub use side::{Note, notes_about};
+pub use store_log::StoreLog;
 pub use summary::{Summary, message_id};
 pub use what_if::{Difference, Item, NotJudged, WhatIf};

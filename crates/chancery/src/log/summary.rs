@@ -30,7 +30,11 @@ impl Summary {
         let [kind, from, to] = match line.protocol {
             ProtocolName::Vibe => ["/action/kind", "/from", "/to"],
             ProtocolName::ValueContext => ["/type", "/sender", "/recipient"],
-            ProtocolName::Vacant => ["/role", "/metadata/from", "/metadata/to"],
+            ProtocolName::Vacant => [
+                "/role",
+                "/metadata/urn:vacant:v1/from_vacant_id",
+                "/metadata/urn:vacant:v1/to_vacant_id",
+            ],
             ProtocolName::Agh => ["/kind", "/from", "/to"],
             ProtocolName::Node => ["/kind", "/about", "/code"],
             ProtocolName::Test => ["/verb", "/from", "/to"],

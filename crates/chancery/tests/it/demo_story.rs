@@ -6,7 +6,7 @@ use crate::support::Place;
 
 #[test]
 fn it_needs_nothing_and_leaves_nothing() {
-    // CH-CLI-2, AG-LIF-2, AG-WHO-3, VX-RUN-2, VX-RUN-4, VX-RUN-6
+    // CH-CLI-2, VA-REP-3, VA-SRV-12, VA-ENV-8, AG-LIF-2, AG-WHO-3, VX-RUN-2, VX-RUN-4, VX-RUN-6
     let place = Place::new();
     std::fs::create_dir(place.path("tmp")).unwrap();
     let temporary = place.path("tmp").to_str().unwrap().to_owned();
@@ -25,6 +25,11 @@ fn it_needs_nothing_and_leaves_nothing() {
         "409 approval_required",
         "four checks hold",
         "refunded in full",
+        "echo: two",
+        "409 REPLAY_DETECTED, with the answer",
+        "409 CHAIN_FORK",
+        "401 ENVELOPE_SIGNATURE",
+        "a chain each way",
         "patch-worker.session-19 can run tests",
         "work_tests is completed",
         "interaction_closed",

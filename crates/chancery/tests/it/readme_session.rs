@@ -56,9 +56,9 @@ fn fits(pattern: &str, line: &str) -> bool {
 
 #[test]
 fn every_command_prints_what_the_readme_says() {
-    // CH-CLI-1, CH-CLI-2, VX-RUN-2, VX-RUN-4, VX-RUN-6, VC-PRIV-1, VC-GATE-1, VC-GEN-6
+    // CH-CLI-1, CH-CLI-2, VX-RUN-2, VX-RUN-4, VX-RUN-6, VC-PRIV-1, VC-GATE-1, VC-GEN-6, VA-CLI-2, VA-REP-3
     let sessions = sessions();
-    assert_eq!(sessions.len(), 3);
+    assert_eq!(sessions.len(), 4);
     for session in sessions {
         type_all(&session);
     }

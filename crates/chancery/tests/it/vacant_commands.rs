@@ -25,7 +25,7 @@ fn url(node: &Served) -> String {
     format!("http://{}", node.address)
 }
 
-// VA-CLI-2, VA-DSP-5, VA-DSP-6, VA-DSP-10, VA-DSP-11, VA-REG-7, VA-A2A-12, VA-ID-10
+// VA-REP-8, VA-REP-12, VA-REP-13, VA-CLI-2, VA-DSP-5, VA-DSP-6, VA-DSP-10, VA-DSP-11, VA-REG-7, VA-A2A-12, VA-ID-10
 #[test]
 fn a_caller_with_a_key_file_calls_verifies_and_finds() {
     let place = place();
@@ -35,6 +35,7 @@ fn a_caller_with_a_key_file_calls_verifies_and_finds() {
     place.run(&["vacant", "init", "ada.key"]).exits(2);
     let node = place.serve();
     let url = url(&node);
+    let node_address = node.address.to_string();
     let call = |target: &str, text: &str| {
         place.run(&["vacant", "call", target, "--key", "ada.key", "--text", text])
     };
@@ -57,6 +58,17 @@ fn a_caller_with_a_key_file_calls_verifies_and_finds() {
         .exits(0);
     assert_eq!(found.json()["vacant_id"], json!(bob));
     place.run(&["vacant", "search", &url, "flies"]).exits(1);
+    // A node that runs keeps its index to itself.
+    place.run(&["vacant", "prune", "data"]).exits(2);
+    node.stop_well();
+    // Three calls and three answers: the newest of each direction stays, and the chains go on.
+    let pruned = place.run(&["vacant", "prune", "data", "--json"]).exits(0);
+    assert_eq!(pruned.json()["dropped"], 4);
+    let pruned = place.run(&["vacant", "prune", "data", "--json"]).exits(0);
+    assert_eq!(pruned.json()["dropped"], 0);
+    let listen = node_address;
+    let node = place.serve_with(&["--listen", &listen]);
+    assert_eq!(call(&url, "four").exits(0).text(), "echo: four\n");
     node.stop_well();
     place.run(&["log", "verify", "data"]).exits(0);
     place.run(&["log", "replay", "data"]).exits(0);

@@ -14,6 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Wire {
     stream: BufReader<TcpStream>,
     token: Option<String>,
+    key: Option<String>,
 }
 
 /// An answer.
@@ -50,12 +51,19 @@ impl Wire {
         Ok(Self {
             stream: BufReader::new(stream),
             token: None,
+            key: None,
         })
     }
 
     /// The same connection with a bearer token on each request.
     pub fn with_token(mut self, token: &str) -> Self {
         self.token = Some(token.to_owned());
+        self
+    }
+
+    /// The same connection with an `Idempotency-Key` on each request.
+    pub fn with_key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
         self
     }
 
@@ -77,8 +85,12 @@ impl Wire {
             Some(token) => format!("authorization: Bearer {token}\r\n"),
             None => String::new(),
         };
+        let key = match &self.key {
+            Some(key) => format!("idempotency-key: {key}\r\n"),
+            None => String::new(),
+        };
         let mut bytes = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{token}\
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{token}{key}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         )

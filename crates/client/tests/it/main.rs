@@ -4,3 +4,4 @@
 mod parent_child;
 mod runtime;
 mod support;
+mod vacants;

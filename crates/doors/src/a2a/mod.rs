@@ -31,6 +31,7 @@ pub use fault::{Fault, Kind};
 pub use model::{Artifact, Event, Message, Part, Role, Status, Task, TaskState};
 pub(crate) use operations::Service;
 pub use operations::{Agent, Cancel, Features, Incoming, Mode, Taken, Work};
+pub use pushes::{Notify, PushConfig};
 pub(crate) use rest::{RestRequest, answer as answer_rest};
 pub(crate) use router::media_type;
 pub use router::router;

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::events::{Following, Until};
 use super::fault::{Fault, Kind};
 use super::model::{Event, Message, Status, Task, TaskState};
+use super::pushes::Notify;
 use super::tasks::{Entry, StreamPlace, Tasks, Updater};
 
 /// What an agent offers beside messages and tasks.
@@ -108,6 +109,10 @@ pub trait Agent: Send + Sync {
     fn clock(&self) -> Arc<dyn Fn() -> Time + Send + Sync>;
     /// A fresh identifier that nobody can guess.
     fn fresh_id(&self) -> String;
+    /// How it notifies whoever wants to know of a task; none where it notifies nobody.
+    fn notifier(&self) -> Option<Notify> {
+        None
+    }
     /// Takes a message in: whatever it refuses it refuses here.
     fn take(&self, incoming: Incoming) -> impl Future<Output = Result<Taken, Fault>> + Send;
 }
@@ -224,12 +229,16 @@ impl<A: Agent> Service<A> {
                 history,
                 state,
             } => {
+                let is_new = going_on.is_none();
                 let entry = match going_on {
                     Some(entry) => Self::go_on(entry, history),
                     None => self.begin(&sending.message, history, state)?,
                 };
                 if let Some(push) = &sending.push {
                     self.put_push(&entry.snapshot().0.id, push)?;
+                }
+                if is_new {
+                    self.notify_of(&entry);
                 }
                 let (first, seen) = entry.snapshot();
                 self.work(&entry, work, cancel);

@@ -1,10 +1,16 @@
-//! Who wants to be notified of a task: kept with it, for agents that offer it.
+//! Who wants to be notified of a task: kept with it, and told, for agents that offer it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::fault::{Fault, Kind};
+use super::model::TaskState;
 use super::operations::{Agent, Service};
+use super::tasks::Entry;
 
 /// Where to notify somebody.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,7 +30,34 @@ pub struct PushConfig {
     pub authentication: Option<Value>,
 }
 
+/// Brings somebody what happened to a task, in the spelling of 1.0. It tries once: whoever missed it asks for the task.
+pub type Notify =
+    Arc<dyn Fn(PushConfig, Value) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
 impl<A: Agent> Service<A> {
+    /// Tells everybody who wants to know what happens to a new task, one event after the other, until its end.
+    pub(super) fn notify_of(&self, entry: &Arc<Entry>) {
+        let Some(notify) = self.agent.notifier() else {
+            return;
+        };
+        let (entry, mut seen) = (Arc::clone(entry), entry.snapshot().1);
+        let telling = async move {
+            while let Some(events) = entry.after(seen).await {
+                for event in events {
+                    seen += 1;
+                    let pushes = entry.lock().pushes.clone();
+                    for push in pushes {
+                        notify(push, event.to_json()).await;
+                    }
+                    if event.state().is_some_and(TaskState::is_terminal) {
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::spawn(tokio::time::timeout(self.tasks.limits().life, telling));
+    }
+
     /// Keeps one; one of the same identifier is replaced.
     pub(super) fn put_push(&self, task: &str, config: &Value) -> Result<Value, Fault> {
         self.check_push()?;

@@ -41,6 +41,8 @@ pub enum Need {
     ReadMetrics,
     /// `admin`.
     Admin,
+    /// A token in force: each of the node's tools asks for its own scope.
+    Tools,
 }
 
 /// Who calls.
@@ -178,7 +180,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
         .then(|| token.trim_start_matches(' '))
 }
 
-fn allows(scopes: &[String], need: Need, agent: Option<&str>) -> bool {
+pub(crate) fn allows(scopes: &[String], need: Need, agent: Option<&str>) -> bool {
     let has = |scope: &str| scopes.iter().any(|held| held == scope);
     let of_agent = |prefix| agent.is_some_and(|agent| names_agent(scopes, prefix, agent));
     match need {
@@ -187,6 +189,7 @@ fn allows(scopes: &[String], need: Need, agent: Option<&str>) -> bool {
         Need::ReadState => of_agent("read:state:") || has("admin"),
         Need::Send => scopes.iter().any(|held| held.starts_with("send:")),
         Need::Admin => has("admin"),
+        Need::Tools => true,
     }
 }
 

@@ -22,6 +22,7 @@ use super::body::{Bodies, BodyFault};
 use super::connections::Connections;
 use super::failures::Failures;
 use super::limits::HttpLimits;
+use super::node_tools::LogDesk;
 use super::reply::{Reply, problem};
 use crate::a2a::{TaskLimits, Tasks};
 use crate::ws::{Switchboard, WsLimits};
@@ -57,6 +58,8 @@ pub(crate) struct HttpDoor {
     pub(crate) ws_limits: WsLimits,
     pub(crate) reads: Arc<Semaphore>,
     pub(crate) reload: Option<Reload>,
+    pub(crate) log_desk: Option<Arc<dyn LogDesk>>,
+    pub(crate) log_checks: Arc<Semaphore>,
     pub(crate) stopping: watch::Sender<bool>,
     dev: bool,
 }
@@ -69,6 +72,7 @@ impl HttpDoor {
         dev: bool,
         reload: Option<Reload>,
         vacants: Option<Arc<Vacants>>,
+        log_desk: Option<Arc<dyn LogDesk>>,
     ) -> Self {
         Self {
             office,
@@ -84,6 +88,8 @@ impl HttpDoor {
             ws_limits,
             reads: Arc::new(Semaphore::new(limits.reads)),
             reload,
+            log_desk,
+            log_checks: Arc::new(Semaphore::new(1)),
             stopping: watch::Sender::new(false),
             limits,
             dev,

@@ -113,7 +113,7 @@ pub(crate) fn collect(
     Ok(portion)
 }
 
-fn is_of(line: &Bytes, protocol: Option<ProtocolName>) -> Result<bool, StoreError> {
+pub(crate) fn is_of(line: &Bytes, protocol: Option<ProtocolName>) -> Result<bool, StoreError> {
     let Some(protocol) = protocol else {
         return Ok(true);
     };

@@ -25,6 +25,7 @@ use tower_service::Service;
 use super::connection::{Outgoing, UnderWay, Watch, Watched};
 use super::door::{HttpDoor, Peer, Reload};
 use super::limits::HttpLimits;
+use super::node_tools::{LogDesk, NodeTools};
 use super::tls::{TlsError, TlsKeeper, acceptor};
 use super::{messages, operations, router};
 use crate::ws::{Switchboard, WsLimits};
@@ -57,6 +58,8 @@ pub struct ServeOptions {
     pub reload: Option<Reload>,
     /// The vacants of the node, where it has any.
     pub vacants: Option<Arc<Vacants>>,
+    /// Checks the whole log, for the node's tools.
+    pub log_desk: Option<Arc<dyn LogDesk>>,
 }
 
 impl ServeOptions {
@@ -72,6 +75,7 @@ impl ServeOptions {
             switchboard: Arc::default(),
             reload: None,
             vacants: None,
+            log_desk: None,
         }
     }
 }
@@ -126,6 +130,7 @@ pub fn serve(office: Arc<Office>, options: ServeOptions) -> Result<Server, Serve
         switchboard,
         reload,
         vacants,
+        log_desk,
     } = options;
     let is_loopback = listen.ip().is_loopback();
     if dev && !is_loopback {
@@ -147,6 +152,7 @@ pub fn serve(office: Arc<Office>, options: ServeOptions) -> Result<Server, Serve
         dev,
         reload,
         vacants,
+        log_desk,
     ));
     let hall = Arc::new(Hall {
         router: router::router(&door),
@@ -175,6 +181,11 @@ impl Server {
     /// What the start line tells.
     pub fn listening(&self) -> Listening {
         self.listening
+    }
+
+    /// The node's tools for whoever started it.
+    pub fn tools(&self) -> NodeTools {
+        NodeTools::of_owner(&self.door)
     }
 
     /// Connections that are open.

@@ -13,8 +13,8 @@ use super::access::{Need, Rule};
 use super::door::{Call, HttpDoor};
 use super::reply::Reply;
 use super::{
-    admin, agh, agh_upgrade, inbox, journal, messages, operations, send, state, upgrade, vacant,
-    vibe,
+    admin, agh, agh_upgrade, inbox, journal, messages, node_tools, operations, send, state,
+    upgrade, vacant, vibe,
 };
 
 /// The answer to a call, on its way.
@@ -54,7 +54,7 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 85] = {
+static ROUTES: [Route; 86] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
     const VIBE: Rule = Rule::Principal(ProtocolName::Vibe);
     const VA: Rule = Rule::Signed(ProtocolName::Vacant);
@@ -105,6 +105,7 @@ static ROUTES: [Route; 85] = {
         route!(DELETE "/agents/{vacant}/a2a/v1/tasks/{task}/pushNotificationConfigs/{id}", VA, vacant::a2a::resource, "refuses push notifications"),
         route!(GET "/agents/{vacant}/a2a/v1/extendedAgentCard", VA, vacant::a2a::resource, "tells that there is one card"),
         route!(POST "/mcp", VA, vacant::mcp::call, "offers the default vacant's tools over MCP"),
+        route!(POST "/mcp/node", Rule::Token(Need::Tools), node_tools::call, "offers the node's own tools over MCP"),
         route!(POST "/agents/{vacant}/mcp", VA, vacant::mcp::call, "offers a vacant's tools over MCP"),
         route!(GET "/card", Rule::Public, vacant::face::card, "tells the default vacant's signed card"),
         route!(GET "/agents/{vacant}/card", Rule::Public, vacant::face::card, "tells a vacant's signed card"),

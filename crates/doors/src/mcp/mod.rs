@@ -21,7 +21,7 @@ use std::future::Future;
 use serde_json::{Map, Value};
 
 pub use offer::{Change, Client, Fault, List, Offer};
-pub(crate) use over_http::answer;
+pub(crate) use over_http::{answer, collect};
 pub use router::router;
 pub use server::{McpError, serve_stdio};
 
@@ -55,6 +55,10 @@ pub trait Toolbox: Clone + Send + Sync + 'static {
     fn instructions(&self) -> String;
     /// The tools, in their order.
     fn tools(&self) -> Vec<ToolFace>;
+    /// Whether everybody is told the same tools.
+    fn is_for_all(&self) -> bool {
+        true
+    }
     /// Uses one; none where there is no such tool.
     fn call(
         &self,

@@ -162,6 +162,11 @@ pub trait Offer: Clone + Send + Sync + 'static {
         client: Client,
     ) -> impl Future<Output = Result<Option<Value>, Fault>> + Send;
 
+    /// Whether everybody is told the same.
+    fn is_for_all(&self) -> bool {
+        true
+    }
+
     /// What is told to those who listen; none where nothing ever changes.
     fn changes(&self) -> Option<broadcast::Receiver<Change>> {
         None
@@ -179,6 +184,10 @@ impl<T: Toolbox> Offer for Tools<T> {
 
     fn capabilities(&self) -> Value {
         json!({"tools": {}})
+    }
+
+    fn is_for_all(&self) -> bool {
+        self.0.is_for_all()
     }
 
     fn listed(&self, list: List) -> Option<Vec<Value>> {

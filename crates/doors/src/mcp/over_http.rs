@@ -112,7 +112,7 @@ impl Body for Whole {
 }
 
 /// An answer is one JSON text: it is whole before it is sent.
-async fn collect<B>(mut body: B) -> Bytes
+pub(crate) async fn collect<B>(mut body: B) -> Bytes
 where
     B: Body<Data = Bytes> + Unpin,
 {

@@ -80,6 +80,15 @@ impl<O: Offer> Server<O> {
         }
     }
 
+    /// Who may keep what it is told.
+    fn scope(&self) -> CacheScope {
+        if self.offer.is_for_all() {
+            CacheScope::Public
+        } else {
+            CacheScope::Private
+        }
+    }
+
     fn list<M: ConstString, T: DeserializeOwned>(&self, list: List) -> Result<Vec<T>, ErrorData> {
         let listed = self.offer.listed(list);
         let listed = listed.ok_or_else(ErrorData::method_not_found::<M>)?;
@@ -106,7 +115,7 @@ macro_rules! list_result {
         if is_modern(&$context) {
             result = result
                 .with_ttl_ms(KEPT_MS)
-                .with_cache_scope(CacheScope::Public);
+                .with_cache_scope($server.scope());
             result.meta = Some(server_info());
         }
         Ok(result)
@@ -149,9 +158,7 @@ impl<O: Offer> ServerHandler for Server<O> {
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         let found = DiscoverResult::from_server_info(REVISIONS.to_vec(), self.get_info());
-        Ok(found
-            .with_ttl_ms(KEPT_MS)
-            .with_cache_scope(CacheScope::Public))
+        Ok(found.with_ttl_ms(KEPT_MS).with_cache_scope(self.scope()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -250,7 +257,7 @@ impl<O: Offer> ServerHandler for Server<O> {
         match told? {
             ReadResourceResponse::Complete(result) if is_modern => Ok(result
                 .with_ttl_ms(KEPT_MS)
-                .with_cache_scope(CacheScope::Public)
+                .with_cache_scope(self.scope())
                 .into()),
             told => Ok(told),
         }

@@ -7,6 +7,7 @@ import uuid
 import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as a2a
+from google.protobuf.json_format import Parse
 from a2a.utils.errors import (
     ContentTypeNotSupportedError,
     TaskNotCancelableError,
@@ -89,6 +90,36 @@ async def tasks(client):
     assert not (await client.list_task_push_notification_configs(every)).configs
 
 
+async def pushes(client):
+    """Whoever is named in the request hears all that happens to its task, with the token it gave."""
+    heard, ended = [], asyncio.Event()
+
+    async def hear(reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = next(line.split(":")[1] for line in head.split("\r\n") if line.startswith("content-length"))
+        told = Parse(await reader.readexactly(int(length)), a2a.StreamResponse())
+        heard.append(told)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+        assert "x-a2a-notification-token: t-1\r\n" in head and "authorization: bearer c-1\r\n" in head, head
+        if told.status_update.status.state == DONE:
+            ended.set()
+
+    server = await asyncio.start_server(hear, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    asked = request("tck-artifact-text")
+    push = asked.configuration.task_push_notification_config
+    push.url, push.token = f"http://127.0.0.1:{port}/hook", "t-1"
+    push.authentication.scheme, push.authentication.credentials = "Bearer", "c-1"
+    (told,) = await send(client, asked)
+    await asyncio.wait_for(ended.wait(), 20)
+    kinds = [event.WhichOneof("payload") for event in heard]
+    assert kinds == ["artifact_update", "status_update"], kinds
+    assert {event.artifact_update.task_id or event.status_update.task_id for event in heard} == {told.task.id}
+    server.close()
+
+
 async def streams(client):
     """Streams: a task, what happens to it, its end."""
     for prefix in ("tck-stream-001", "tck-stream-003", "tck-stream-ordering-001",
@@ -119,6 +150,7 @@ async def main(base):
 
             await plain(client(False))
             await tasks(client(False))
+            await pushes(client(False))
             await streams(client(True))
             print(f"a2a fixture over {binding}: every prefix answered as the kit asks")
 

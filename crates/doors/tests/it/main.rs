@@ -18,6 +18,7 @@ mod nats_let_in;
 mod nats_peers;
 mod nats_stream;
 mod nats_support;
+mod node_tools;
 mod official_clients;
 mod over_sockets;
 mod paths_and_rules;

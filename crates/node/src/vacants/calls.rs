@@ -345,12 +345,13 @@ impl Vacants {
                 self.answer(&from.id, call, says).await
             }
             (Some(to), None) => {
-                let to = VacantId::from_hex(&to)
-                    .map_err(|_| ProtocolError::format_at("/to", "it is not 64 hex"))?;
+                let (to, endpoint) = self.whereabouts(&to).await?;
                 let says = Payload::text(Role::User, request.text);
                 let vacants = Arc::clone(self);
                 outcome(tokio::spawn(async move {
-                    vacants.call_as(&from, to, says, idempotency).await
+                    vacants
+                        .call_as(&from, (to, endpoint), says, idempotency)
+                        .await
                 }))
                 .await
             }
@@ -358,11 +359,12 @@ impl Vacants {
         }
     }
 
-    /// A hosted vacant calls another one that is hosted here: one line has the effects of both sides (CH-JRN-10).
+    /// A hosted vacant calls another one. Where that is hosted here too, one line has the effects of both sides
+    /// (CH-JRN-10); else the outbox carries the call, and its answer comes back to whoever waits.
     async fn call_as(
         self: &Arc<Self>,
         from: &HostedVacant,
-        to: VacantId,
+        (to, endpoint): (VacantId, Option<String>),
         says: Payload,
         idempotency: Option<String>,
     ) -> Result<Bytes, Refusal> {
@@ -376,7 +378,7 @@ impl Vacants {
             content: Outgoing::Call(Call {
                 to,
                 payload: says.clone(),
-                endpoint: None,
+                endpoint,
                 profile: None,
             }),
         };
@@ -402,19 +404,24 @@ impl Vacants {
                 };
                 self.run(call).await
             }
+            Answer::Called { line, here: None } => self.wait_abroad(line, &from.id, &to).await,
             Answer::SentBefore(line) => self.answer_to_line(line, &from.id, &to),
             _ => Err(ProtocolError::BehaviourFailed.into()),
         }
     }
 
     /// The answer to a call that was made before under the same key, while it is the last of its pair.
-    fn answer_to_line(&self, line: Seq, from: &VacantId, to: &VacantId) -> Result<Bytes, Refusal> {
+    pub(super) fn answer_to_line(
+        &self,
+        line: Seq,
+        from: &VacantId,
+        to: &VacantId,
+    ) -> Result<Bytes, Refusal> {
         let pair: Option<Pair> = self.office.row(&pair_key(from, to)).ok().flatten();
         let answer = pair.filter(|pair| pair.call == Some(line));
         let answer = answer.and_then(|pair| pair.answer);
-        answer
-            .and_then(|line| self.recorded(line))
-            .ok_or_else(|| ProtocolError::Overloaded("the call has no answer yet").into())
+        let answer = answer.and_then(|line| self.recorded(line));
+        answer.ok_or_else(|| self.no_answer_of(line).into())
     }
 }
 

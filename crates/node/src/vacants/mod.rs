@@ -3,6 +3,7 @@
 //!
 //! Once a call is accepted it is carried through to one outcome, whatever becomes of the caller's connection.
 
+mod abroad;
 mod behaviour;
 mod bindings;
 mod calls;
@@ -24,6 +25,7 @@ use tokio::sync::{oneshot, watch};
 use crate::office::Office;
 use crate::respond::Slot;
 
+pub use abroad::{Scout, Scouted};
 pub use behaviour::Behaviour;
 pub use bindings::{Binding, OpenedCall, Withdrawal};
 pub use calls::NativeReply;
@@ -81,6 +83,10 @@ pub struct Vacants {
     timeout: Duration,
     /// Calls that wait for a vacant to answer from its inbox.
     waiting: Mutex<HashMap<Seq, oneshot::Sender<Bytes>>>,
+    /// Calls of ours whose caller waits for an answer from elsewhere.
+    asking: Mutex<HashMap<Seq, oneshot::Sender<Result<Bytes, Refusal>>>>,
+    /// What finds vacants elsewhere.
+    scout: Option<Arc<dyn Scout>>,
     /// Where callers reach this node.
     base_url: Mutex<String>,
     /// Whether the node is stopping.
@@ -96,6 +102,8 @@ impl Vacants {
             hosted: hosted.into_iter().map(Arc::new).collect(),
             timeout: BEHAVIOUR_TIMEOUT,
             waiting: Mutex::default(),
+            asking: Mutex::default(),
+            scout: None,
             base_url: Mutex::default(),
             stopping: watch::Sender::new(false),
         }
@@ -105,6 +113,13 @@ impl Vacants {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// The same with a way to vacants elsewhere.
+    #[must_use]
+    pub fn with_scout(mut self, scout: Arc<dyn Scout>) -> Self {
+        self.scout = Some(scout);
         self
     }
 

@@ -4,6 +4,7 @@
 //! never ahead of the log; it can be deleted at any time and costs a longer start. An index of another schema or
 //! with other rows than this build writes, or one that cannot be read, is built anew.
 
+mod accepted;
 mod readers;
 mod writer;
 
@@ -18,6 +19,7 @@ use chancery_core::window::{WindowName, Windows};
 use chancery_journal::Head;
 use rusqlite::{Connection, OptionalExtension};
 
+pub(crate) use accepted::prune;
 pub(crate) use readers::Readers;
 pub(crate) use readers::end_of;
 pub(crate) use writer::{Behind, IndexWriter, run};
@@ -27,12 +29,16 @@ use crate::pending::Mark;
 use crate::windows;
 
 pub(crate) const INDEX_NAME: &str = "index.db";
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 const SCHEMA: &str = "
     CREATE TABLE rows (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     CREATE TABLE windows (id INTEGER PRIMARY KEY, name TEXT NOT NULL, ends_ms INTEGER NOT NULL, records BLOB NOT NULL);
     CREATE INDEX windows_by_end ON windows (ends_ms);
     CREATE TABLE segments (first INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
+    CREATE TABLE replay_protect (
+        from_vid_hex VARCHAR NOT NULL, to_vid_hex VARCHAR NOT NULL, sequence_no INTEGER NOT NULL,
+        chain_tip BLOB NOT NULL, PRIMARY KEY (from_vid_hex, to_vid_hex, sequence_no)
+    );
     CREATE TABLE mark (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         seq INTEGER NOT NULL, hash BLOB NOT NULL, time TEXT, segment INTEGER NOT NULL, offset INTEGER NOT NULL

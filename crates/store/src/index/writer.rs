@@ -9,7 +9,7 @@ use std::time::Duration;
 use chancery_core::line::Seq;
 use rusqlite::{Connection, Transaction, params};
 
-use super::stored;
+use super::{accepted, stored};
 use crate::cache::Cache;
 use crate::log::Log;
 use crate::pending::{Job, Pending};
@@ -77,6 +77,9 @@ fn write_rows(transaction: &Transaction<'_>, job: &Job) -> Result<(), rusqlite::
     let mut put = transaction.prepare_cached(upsert)?;
     let mut remove = transaction.prepare_cached("DELETE FROM rows WHERE key = ?1")?;
     for (key, value) in &*job.rows {
+        if accepted::write(transaction, key, value.as_deref())? {
+            continue;
+        }
         match value {
             Some(value) => put.execute(params![key.as_bytes(), value.as_ref()])?,
             None => remove.execute([key.as_bytes()])?,

@@ -134,3 +134,37 @@ fn a_key_of_any_bytes_is_found_by_its_prefix() {
         store.flush_index().unwrap();
     }
 }
+
+// VA-REP-7, VA-REP-8, VA-REP-13: accepted envelopes of vacants have a table that others read too.
+#[test]
+fn accepted_envelopes_have_a_table_of_their_own_and_can_be_pruned() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&options(dir.path()));
+    let accepted = |to: &str, number: u64, tip: u8| {
+        let number = format!("{number:019}");
+        let key = RowKey::text("replay_protect", &["aa", to, &number]);
+        (key, Some(vec![tip; 32].into()))
+    };
+    commit_rows(&store, vec![accepted("bb", 1, 1), accepted("bb", 2, 2)]);
+    commit_rows(&store, vec![accepted("bb", 10, 3), accepted("cc", 1, 4)]);
+    assert!(
+        chancery_store::prune_accepted(dir.path()).is_err(),
+        "it is in use"
+    );
+    store.close().unwrap();
+    drop(store);
+    let rows = || -> Vec<(String, i64, Vec<u8>)> {
+        let index = rusqlite::Connection::open(dir.path().join("index.db")).unwrap();
+        let sql = "SELECT to_vid_hex, sequence_no, chain_tip FROM replay_protect \
+                   WHERE from_vid_hex = 'aa' ORDER BY to_vid_hex, sequence_no";
+        let mut statement = index.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        rows.unwrap().map(Result::unwrap).collect()
+    };
+    let row = |to: &str, number: i64, tip: u8| (to.to_owned(), number, vec![tip; 32]);
+    let newest = [row("bb", 10, 3), row("cc", 1, 4)];
+    assert_eq!(rows()[..2], [row("bb", 1, 1), row("bb", 2, 2)]);
+    assert_eq!(rows()[2..], newest);
+    assert_eq!(chancery_store::prune_accepted(dir.path()).unwrap(), 2);
+    assert_eq!(rows(), newest);
+}

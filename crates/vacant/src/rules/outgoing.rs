@@ -27,9 +27,9 @@ use crate::wire::to_unsealed;
 
 /// How long a repeated request to send is recognised.
 const IDEMPOTENCY: Duration = Duration::from_secs(24 * 60 * 60);
-/// The pauses before the second, third and fourth attempt. A repeat is harmless: the target says that it has the
-/// envelope, and what it answered (VA-SRV-12).
-const PAUSES_MS: [u32; 3] = [1_000, 2_000, 4_000];
+/// The pauses before the second and further attempts: as long as a restart of the target may take. A repeat is
+/// harmless: the target says that it has the envelope, and what it answered (VA-SRV-12).
+const PAUSES_MS: [u32; 7] = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000];
 /// How long one attempt may take (VA-DSP-9).
 const ATTEMPT_MS: u32 = 60_000;
 

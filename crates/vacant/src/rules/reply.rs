@@ -39,13 +39,16 @@ pub fn reply(
     // The target has accepted the call, or it would have no answer.
     let mut asked = pair(cx, &sent.from, &sent.to)?;
     asked.pending = None;
-    cx.put(pair_key(&sent.from, &sent.to), &asked);
     let mut back = pair(cx, &sent.to, &sent.from)?;
     back.state
         .check_and_advance(envelope, verified.hash)
         .map_err(Refusal::from)?;
     put_advanced(envelope, verified, &mut back, cx);
     let line = cx.line(draft(message, verified, Some(to), cx));
+    // Whoever asked for the call once more finds its answer (CH-NET).
+    asked.call = Some(to);
+    asked.answer = Some(line);
+    cx.put(pair_key(&sent.from, &sent.to), &asked);
     cx.remove(sent_call_key(to));
     if hosted(cx, &sent.from)?.is_some_and(|caller| caller.inbox) {
         cx.inbox(inbox(&sent.name), line);

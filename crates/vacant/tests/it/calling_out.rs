@@ -1,14 +1,17 @@
 //! Calls that hosted vacants make.
 
+use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::protocol::Failure;
 use chancery_core::protocol::Input;
 use chancery_core::rows::{RowKey, Rows as _};
 use chancery_vacant::act::{Act, Change, Review};
 use chancery_vacant::answer::Answer;
+use chancery_vacant::dispatch::{Judged, judge};
 use chancery_vacant::payload::Profile;
 use chancery_vacant::reputation::{Dimension, Reputation};
 use chancery_vacant::rules::chain::ReplayState;
 use chancery_vacant::rules::judge::reputation_key;
+use chancery_vacant::wire::to_message;
 
 use crate::host::{AnyInput, Host, accepted, envelope, id};
 
@@ -134,4 +137,64 @@ fn reviews_are_on_the_log_and_count() {
     assert!((known.of(Dimension::Honesty).mean() - 0.75).abs() < 1e-12);
     assert_eq!(host.decide(&review(1.5)).unwrap_err().status, 400);
     assert_eq!(host.replayed().divergence, None);
+}
+
+/// The body of a refusal, as a target writes it.
+fn refusal(reason: &str, tip: &str, response: &str) -> Vec<u8> {
+    format!(
+        r#"{{"error": {{"code": 1, "data": [{{"reason": "{reason}", "metadata": {{"chain_tip": "{tip}"}}}}]{response}}}}}"#
+    )
+    .into_bytes()
+}
+
+// VA-DSP-10, VA-SRV-9, VA-SRV-12: who took a call, and who did not.
+#[test]
+fn what_a_target_says_tells_whether_it_took_the_call() {
+    let sent = envelope("ann", "far", 1, ReplayState::default(), "hi", Profile::Base);
+    let hash = sent.hash(Profile::Base);
+    let answer = envelope("far", "ann", 1, ReplayState::default(), "ho", Profile::Base);
+    let message = to_bytes(&to_message(&answer).into(), Dialect::Python);
+    let message = String::from_utf8(message).unwrap();
+    let said = |status: u16, body: &[u8]| judge(status, body, &hash, 1 << 20);
+    let ok = format!(r#"{{"result": {{"message": {message}}}}}"#);
+    let Judged::Answered(heard) = said(200, ok.as_bytes()) else {
+        panic!("an answer is one");
+    };
+    assert_eq!(heard.envelope, answer);
+    let tip = hash.hex();
+    let lost = refusal(
+        "REPLAY_DETECTED",
+        &tip,
+        &format!(r#", "response": {message}"#),
+    );
+    assert!(matches!(said(409, &lost), Judged::Answered(_)));
+    let under_way = refusal("REPLAY_DETECTED", &tip, "");
+    assert!(matches!(said(409, &under_way), Judged::Again));
+    let behind = refusal("REPLAY_DETECTED", &"0".repeat(64), "");
+    assert!(matches!(said(409, &behind), Judged::Refused(_)));
+    let failed = refusal("BEHAVIOUR_FAILED", "", "");
+    assert!(matches!(
+        said(500, &failed),
+        Judged::Ended(Failure::BehaviourFailed)
+    ));
+    let late = refusal("BEHAVIOUR_TIMEOUT", "", "");
+    assert!(matches!(
+        said(504, &late),
+        Judged::Ended(Failure::BehaviourTimeout)
+    ));
+    // It answered, and with nothing that is an answer.
+    assert!(matches!(
+        said(200, b"{}"),
+        Judged::Ended(Failure::BehaviourFailed)
+    ));
+    // A proxy says nothing about the target.
+    for status in [408, 429, 500, 502, 503, 504] {
+        assert!(matches!(said(status, b"<html>"), Judged::Again), "{status}");
+    }
+    for status in [301, 400, 401, 404, 410, 413, 415, 421, 423] {
+        assert!(
+            matches!(said(status, b"{}"), Judged::Refused(_)),
+            "{status}"
+        );
+    }
 }

@@ -3,6 +3,8 @@
 
 mod calling_out;
 mod calls;
+mod error_pages;
+mod further_values;
 mod host;
 mod the_log;
 mod values;

@@ -6,6 +6,7 @@ mod ap2;
 mod coverage;
 mod crashes;
 mod doors;
+mod error_pages;
 mod exhaustive;
 mod identity;
 mod limits;

@@ -3,6 +3,7 @@
 //! Guarantees: needs nothing and leaves nothing, unless it is told to; a step that does not give what it should is named,
 //! and the exit is not 0.
 
+mod chain;
 mod deal;
 mod evidence;
 mod handover;

@@ -58,7 +58,11 @@ impl Stage {
             0o644,
         )?;
         let file = dir.join(DEFAULT_FILE);
-        let config = format!("{CONFIG}{}", super::handover::PEERS);
+        for key in super::chain::KEYS {
+            secret_file::new_key(&dir.join(key))?;
+        }
+        let (peers, vacants) = (super::handover::PEERS, super::chain::VACANTS);
+        let config = format!("{CONFIG}{peers}{vacants}");
         secret_file::write_new(&file, config.as_bytes(), 0o644)?;
         let sources = Sources {
             file: Some(file),

@@ -7,7 +7,7 @@ use chancery_node::Clock;
 use serde_json::{Value, json};
 
 use super::stage::{HALLWAY, KITCHEN, LIVING_ROOM, Stage};
-use super::{Playbill, Shown, Step, deal, handover, supervision};
+use super::{Playbill, Shown, Step, chain, deal, handover, supervision};
 use crate::client::{Answered, NodeClient};
 use crate::commands::send::{MESSAGES, signed};
 use crate::exit::{Failed, Failure};
@@ -73,6 +73,8 @@ async fn act(stage: &Stage, host: &Host, playbill: &mut Playbill<'_>) -> Result<
     supervision::play(stage, &scene, playbill).await?;
     playbill.title("vibe: an agent buys a keyboard for a person")?;
     deal::act(&scene.node, playbill).await?;
+    playbill.title("vacant: a caller and a vacant talk in chains that neither can deny")?;
+    chain::act(&scene.node, playbill).await?;
     playbill.title("agh: a planner hands over work to a peer in its channel")?;
     handover::act(&scene.node, playbill).await
 }

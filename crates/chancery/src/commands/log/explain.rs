@@ -1,7 +1,7 @@
 //! `chancery log explain`: in words, which checks an envelope passed or failed and what it changed.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::{Line, Origin, ProtocolName, Seq};
@@ -56,19 +56,11 @@ struct FoundUnit {
 pub(super) fn run(args: &ExplainArgs, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
     let files = args.which.find(sources)?;
     let suite = args.world.suite(&files)?;
-    let mut found = search(&args.id, suite, files.clone(), terminal)?;
-    found.notes = notes(&args.id, &files);
-    found.deal = deal_of(&args.id, &found, files)?;
-    if found.units.is_empty() && found.notes.is_empty() && found.deal.is_none() {
-        return Err(Failure::no(format!(
-            "{} is neither on the log nor in the files beside it",
-            args.id
-        ))
-        .next("look at what is: chancery log show")
-        .into());
-    }
+    let bytes = Lines::of(files.clone()).total_bytes();
+    let progress = Progress::of_bytes(bytes, terminal);
+    let found = find(&args.id, suite, files.clone(), &folders(&files), progress)?;
     if terminal.json {
-        tell_machine(&found, terminal)?;
+        terminal.json_line(&as_json(&found))?;
     } else {
         tell_people(&found, terminal)?;
     }
@@ -79,12 +71,44 @@ pub(super) fn run(args: &ExplainArgs, sources: SourcesOf<'_>, terminal: &mut Ter
     })
 }
 
+/// What a log tells a machine about an envelope; `folder` has the files beside it.
+pub(crate) fn explained(
+    id: &str,
+    suite: Chancery,
+    log: LogFile,
+    folder: Option<&Path>,
+) -> Result<Value, Failure> {
+    let folders: Vec<PathBuf> = folder.map(Path::to_owned).into_iter().collect();
+    let found = find(id, suite, vec![log], &folders, Progress::hidden())?;
+    Ok(as_json(&found))
+}
+
+fn find(
+    id: &str,
+    suite: Chancery,
+    files: Vec<LogFile>,
+    folders: &[PathBuf],
+    progress: Progress,
+) -> Result<Found, Failure> {
+    let mut found = search(id, suite, files.clone(), progress)?;
+    let notes = folders.iter().flat_map(|folder| notes_about(id, folder));
+    found.notes = notes.collect();
+    found.deal = deal_of(id, &found, files)?;
+    if found.units.is_empty() && found.notes.is_empty() && found.deal.is_none() {
+        return Err(Failure::no(format!(
+            "{id} is neither on the log nor in the files beside it"
+        ))
+        .next("look at what is: chancery log show"));
+    }
+    Ok(found)
+}
+
 /// The lines of the session that an envelope belongs to, or that was named itself.
 fn deal_of(
     id: &str,
     found: &Found,
     files: Vec<LogFile>,
-) -> Result<Option<(String, Vec<Line>)>, Failed> {
+) -> Result<Option<(String, Vec<Line>)>, Failure> {
     let own = found.units.first().map(|unit| &unit.lines[unit.at]);
     let session = match own {
         Some(line) if line.protocol != ProtocolName::Vibe => return Ok(None),
@@ -105,10 +129,9 @@ fn search(
     id: &str,
     suite: Chancery,
     files: Vec<LogFile>,
-    terminal: &Terminal,
-) -> Result<Found, Failed> {
+    mut progress: Progress,
+) -> Result<Found, Failure> {
     let mut lines = Lines::of(files);
-    let mut progress = Progress::of_bytes(lines.total_bytes(), terminal);
     let mut search = Search {
         id,
         number: id.parse().ok(),
@@ -189,19 +212,17 @@ fn refers_to(line: &Line) -> Option<Seq> {
     act.get("of")?.as_u64()
 }
 
-fn notes(id: &str, files: &[LogFile]) -> Vec<Note> {
+/// The folders that files are in.
+fn folders(files: &[LogFile]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = files
         .iter()
         .filter_map(|file| match file {
             LogFile::Path(path) => Some(path.parent()?.to_owned()),
-            LogFile::Stdin => None,
+            LogFile::Stdin | LogFile::Store(_) => None,
         })
         .collect();
     folders.dedup();
     folders
-        .iter()
-        .flat_map(|folder| notes_about(id, folder))
-        .collect()
 }
 
 /// What a member of `meta` says, in words.
@@ -330,7 +351,7 @@ fn tell_note(note: &Note, terminal: &mut Terminal) -> Result<(), Failed> {
     Ok(())
 }
 
-fn tell_machine(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
+fn as_json(found: &Found) -> Value {
     let describe = |line: &Line| {
         let summary = Summary::of(line);
         json!({
@@ -362,13 +383,13 @@ fn tell_machine(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
             told
         })
         .collect();
-    terminal.json_line(&json!({
+    json!({
         "accepted": accepted,
         "later": found.later.iter().map(describe).collect::<Vec<_>>(),
         "refused": notes_as_json(found, true),
         "events": notes_as_json(found, false),
         "deal": found.deal.as_ref().map(|(_, lines)| deal::as_json(lines)),
-    }))
+    })
 }
 
 fn changes_as_json(changes: &[RowChange]) -> Value {

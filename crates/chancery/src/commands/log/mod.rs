@@ -23,6 +23,9 @@ use crate::host::{read_seed, seed_kept_in};
 use crate::log::{Checked, LogFile, Rules, Where, find};
 use crate::terminal::Terminal;
 
+pub(crate) use explain::explained;
+pub(crate) use verify::verified;
+
 /// The commands of `log`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {
@@ -87,7 +90,7 @@ impl World {
         let beside = || {
             files.iter().find_map(|file| match file {
                 LogFile::Path(path) => seed_kept_in(path.parent()?),
-                LogFile::Stdin => None,
+                LogFile::Stdin | LogFile::Store(_) => None,
             })
         };
         match self.world.clone().or_else(beside) {

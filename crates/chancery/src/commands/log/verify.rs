@@ -5,7 +5,7 @@ use std::io::Write as _;
 use chancery_core::digest::Sha256Digest;
 use chancery_journal::Head;
 use chancery_node::suite::Chancery;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{SourcesOf, Which, beyond_lines, no_log, place, rules};
 use crate::exit::{Exit, Failed, Failure, Outcome};
@@ -46,7 +46,7 @@ pub(super) fn run(args: &VerifyArgs, sources: SourcesOf<'_>, terminal: &mut Term
     }
     let findings = findings(&verified, &files);
     if terminal.json {
-        tell_machine(&verified, &findings, terminal)?;
+        terminal.json_line(&as_json(&verified, &findings))?;
     } else {
         tell_people(&verified, &findings, terminal)?;
     }
@@ -66,17 +66,22 @@ fn findings(verified: &Verified, files: &[LogFile]) -> Vec<(String, String)> {
     of_lines.chain(beyond_lines(verified, files)).collect()
 }
 
-fn tell_machine(
-    verified: &Verified,
-    findings: &[(String, String)],
-    terminal: &mut Terminal,
-) -> Result<(), Failed> {
+/// What verification of a log tells a machine.
+pub(crate) fn verified(log: LogFile) -> Result<Value, Failure> {
+    let files = vec![log];
+    let suite = Chancery::default();
+    let lines = Lines::of(files.clone());
+    let verified = verify(rules(&suite), lines, None, &mut Progress::hidden())?;
+    Ok(as_json(&verified, &findings(&verified, &files)))
+}
+
+fn as_json(verified: &Verified, findings: &[(String, String)]) -> Value {
     let report = &verified.report;
     let told: Vec<_> = findings
         .iter()
         .map(|(at, check)| json!({"at": at, "check": check}))
         .collect();
-    terminal.json_line(&json!({
+    json!({
         "passed": findings.is_empty(),
         "lines": report.lines,
         "units": report.units,
@@ -85,7 +90,7 @@ fn tell_machine(
         "findings": told,
         "head": {"seq": report.head.seq, "sha256": report.head.hash.hex()},
         "not_proven": report.not_proven,
-    }))
+    })
 }
 
 /// Findings that were counted and not kept.

@@ -3,9 +3,9 @@
 //! An address that somebody else's card or registry names is not called when it leads to this machine or its network:
 //! whoever published it could make this program speak to what only it can reach. What the user typed is called.
 
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use chancery_doors::public_addresses;
 use reqwest::{Client, Response, Url};
 
 use crate::exit::Failure;
@@ -50,55 +50,16 @@ pub(super) async fn client(url: &Url, named_by: NamedBy) -> Result<Client, Failu
         .user_agent(concat!("chancery/", env!("CARGO_PKG_VERSION")));
     if named_by == NamedBy::Somebody {
         let host = url.host_str().unwrap_or_default().to_owned();
-        let bare = host
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_owned();
-        let port = url.port_or_known_default().unwrap_or(443);
-        let found = tokio::net::lookup_host((bare.as_str(), port)).await;
-        let found: Vec<SocketAddr> = found
-            .map_err(|error| Failure::no(format!("{host}: {error}")))?
-            .collect();
-        if found.is_empty() || found.iter().any(|address| !is_public(address.ip())) {
-            return Err(Failure::no(format!(
-                "{url} leads to this machine or its network, and it was not you who named it"
-            ))
-            .next("call it by its own address, or say --allow-private"));
-        }
+        let found = public_addresses(url).await.map_err(|error| {
+            Failure::no(format!("{url}: {error}, and it was not you who named it"))
+                .next("call it by its own address, or say --allow-private")
+        })?;
         // The name is not looked up again: it could lead elsewhere by then.
         builder = builder.resolve_to_addrs(&host, &found);
     }
     builder
         .build()
         .map_err(|error| Failure::damaged(format!("cannot set up HTTP: {error}")))
-}
-
-/// Whether an address is one that anybody may be asked to call.
-pub(super) fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => {
-            let [a, b, ..] = v4.octets();
-            let is_shared = a == 100 && (64..128).contains(&b);
-            let is_test = a == 198 && (18..20).contains(&b);
-            !(v4.is_loopback()
-                || v4.is_private()
-                || v4.is_link_local()
-                || v4.is_unspecified()
-                || v4.is_broadcast()
-                || v4.is_multicast()
-                || a == 0
-                || a >= 240
-                || is_shared
-                || is_test)
-        }
-        IpAddr::V6(v6) => {
-            !(v6.is_loopback()
-                || v6.is_unspecified()
-                || v6.is_multicast()
-                || v6.is_unicast_link_local()
-                || v6.is_unique_local())
-        }
-    }
 }
 
 /// Reads an answer within its limit.
@@ -121,38 +82,6 @@ pub(super) async fn read(url: &Url, sent: reqwest::Result<Response>) -> Result<A
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_of_this_machine_and_its_network_are_told_from_public_ones() {
-        for private in [
-            "127.0.0.1",
-            "10.1.2.3",
-            "172.16.0.1",
-            "192.168.1.1",
-            "169.254.169.254",
-            "0.0.0.0",
-            "100.64.0.1",
-            "::1",
-            "::",
-            "fe80::1",
-            "fd00::1",
-            "::ffff:127.0.0.1",
-            "::ffff:10.0.0.1",
-            "224.0.0.1",
-            "ff02::1",
-            "255.255.255.255",
-        ] {
-            assert!(!is_public(private.parse().unwrap()), "{private}");
-        }
-        for public in [
-            "93.184.216.34",
-            "2606:2800:220:1::1",
-            "172.32.0.1",
-            "100.128.0.1",
-        ] {
-            assert!(is_public(public.parse().unwrap()), "{public}");
-        }
-    }
 
     #[tokio::test]
     async fn somebody_else_does_not_send_us_home() {

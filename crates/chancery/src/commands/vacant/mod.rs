@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use chancery_core::digest::hex;
+use chancery_store::prune_accepted;
 use chancery_vacant::card::CapabilityCard;
 use chancery_vacant::error::ProtocolError;
 use chancery_vacant::id::VacantId;
@@ -42,6 +43,9 @@ pub(crate) enum VacantCommand {
     /// Look for a capability in a registry; cards that do not verify are left out
     #[command(after_help = "Example:\n  chancery vacant search http://127.0.0.1:8700 echo")]
     Search(search::SearchArgs),
+    /// Drop the index's rows of accepted envelopes but the newest of each pair; the log keeps all
+    #[command(after_help = "Example:\n  chancery vacant prune chancery-data")]
+    Prune(PruneArgs),
 }
 
 /// What `init` takes.
@@ -49,6 +53,13 @@ pub(crate) enum VacantCommand {
 pub(crate) struct InitArgs {
     /// The file of the secret: 64 hex characters, mode 0600
     file: PathBuf,
+}
+
+/// What `prune` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PruneArgs {
+    /// The data directory of a node that does not run
+    data: PathBuf,
 }
 
 /// What `card` takes.
@@ -73,6 +84,7 @@ pub(crate) fn run(command: VacantCommand, terminal: &mut Terminal) -> Outcome {
         VacantCommand::Call(args) => call::run(&args, terminal),
         VacantCommand::Verify(args) => verify::run(&args, terminal),
         VacantCommand::Search(args) => search::run(&args, terminal),
+        VacantCommand::Prune(args) => prune(&args, terminal),
     }
 }
 
@@ -100,6 +112,23 @@ fn card(args: &CardArgs, terminal: &mut Terminal) -> Outcome {
         }))?;
     } else {
         writeln!(terminal.out, "{}", String::from_utf8_lossy(&blob))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn prune(args: &PruneArgs, terminal: &mut Terminal) -> Outcome {
+    if !args.data.join("index.db").is_file() {
+        let what = format!("there is no index in {}", args.data.display());
+        return Err(Failure::usage(what)
+            .next("name the data directory of a node")
+            .into());
+    }
+    let dropped = prune_accepted(&args.data);
+    let dropped = dropped.map_err(|error| Failure::usage(error.to_string()))?;
+    if terminal.json {
+        terminal.json_line(&json!({ "dropped": dropped }))?;
+    } else {
+        writeln!(terminal.out, "{dropped} rows dropped")?;
     }
     Ok(Exit::Done)
 }
