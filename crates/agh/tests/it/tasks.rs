@@ -137,6 +137,11 @@ fn each_reason_has_its_name() {
         ),
         "capability_denied"
     );
+}
+
+// AG-SEC-4
+#[test]
+fn a_task_is_changed_by_whom_it_belongs_to() {
     let update = write(json!({"request_id": "r1", "update": true}));
     assert_eq!(error(&update, &known()), "task_not_found");
     let mut own = known();

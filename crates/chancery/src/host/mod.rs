@@ -75,14 +75,7 @@ impl Host {
             world.as_mut(),
             Arc::clone(&carrier),
         )?);
-        office
-            .agh_nobody_connected()
-            .await
-            .map_err(|error| Failure::damaged(error.to_string()))?;
-        let of_world = office.gate().vault().owners();
-        for (peer, key) in config.agh.keys()? {
-            office.gate().vault().hold(peer, key);
-        }
+        let of_world = broker::prepare(&office, config).await?;
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
         vibe_tokens::adopt(&office, config).await?;

@@ -220,7 +220,11 @@ fn work_and_talk_cross_the_bridge_and_come_back_once() {
         let last = node.inbox("builders/alice.a").pop()?;
         (last["body"]["text"] == "from b").then_some(())
     });
-    // A restart repeats none of it.
+    repeats_nothing(&mut node);
+}
+
+/// A restart repeats none of it, and the log gives it all again.
+fn repeats_nothing(node: &mut Own) {
     let _ = node.child.kill();
     let _ = node.child.wait();
     let before = node.place.read("chancery-data/audit.jsonl").lines().count();

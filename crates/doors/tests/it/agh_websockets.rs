@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use chancery_agh::peer::PeerRecord;
 use chancery_agh::revision::Mode;
 use chancery_agh::settings::Settings as AghSettings;
-use chancery_agh::whois::Catalog;
 use chancery_node::Clock;
 use chancery_node::suite::AllSettings;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -16,7 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::nats_support::{CHANNEL, WORKER, must, now, peer, until};
-use crate::support::{Running, Setup, answer, embedded, temporary};
+use crate::support::{Running, Setup, answer};
 use crate::websockets::{Socket, next, status, text};
 
 pub const VISITOR: &str = "visitor.session-7";
@@ -142,7 +140,7 @@ async fn inbox(node: &Running, workspace: Option<&str>, count: usize) -> Vec<Val
     read().iter().map(|entry| envelope(&entry.line)).collect()
 }
 
-fn standing(node: &Running, workspace: Option<&str>, peer: &str) -> Value {
+pub fn standing(node: &Running, workspace: Option<&str>, peer: &str) -> Value {
     let state = node.office.agh_state(workspace, CHANNEL).unwrap();
     let peers = state["peers"].as_array().unwrap();
     let found = peers.iter().find(|known| known["peer_id"] == peer);
@@ -566,39 +564,5 @@ async fn a_visitors_own_greeting_changes_its_card() {
     send(&mut socket, &say("after", None)).await;
     inbox(&node, None, 1).await;
     assert_eq!(node.office.gate().store().head().seq, before + 2);
-    node.stop().await;
-}
-
-// CH-NET-3, CH-JRN-1
-#[tokio::test(flavor = "multi_thread")]
-async fn whoever_a_crash_left_on_record_is_not_there_after_the_start() {
-    let (_dir, path) = temporary();
-    let stored = || Setup {
-        store: embedded(&path),
-        clock: Clock::System,
-        ..Setup::default()
-    };
-    let node = stored().start().await;
-    let visitor = PeerRecord::new(VISITOR, CHANNEL, None, None, Vec::new(), Catalog::default());
-    node.office.agh_join(visitor.clone()).await.unwrap();
-    node.office
-        .reconcile_peers(&[peer(WORKER, None)])
-        .await
-        .unwrap();
-    // Nobody says that the connection is gone.
-    node.stop().await;
-    let node = stored().start().await;
-    assert_eq!(node.office.agh_nobody_connected().await.unwrap(), 1);
-    assert_eq!(node.office.agh_nobody_connected().await.unwrap(), 0);
-    assert!(standing(&node, None, VISITOR).is_null());
-    assert_eq!(standing(&node, None, WORKER), "local");
-    // A configured one is not put out by a visitor of its name.
-    let worker = PeerRecord::new(WORKER, CHANNEL, None, None, Vec::new(), Catalog::default());
-    assert!(node.office.agh_join(worker).await.is_err());
-    node.office
-        .agh_leave(&format!("{CHANNEL}/{WORKER}"))
-        .await
-        .unwrap();
-    assert_eq!(standing(&node, None, WORKER), "local");
     node.stop().await;
 }

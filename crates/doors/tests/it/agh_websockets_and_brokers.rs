@@ -1,14 +1,18 @@
-//! A peer over WebSocket whose channel goes on over a real broker.
+//! A peer over WebSocket whose channel goes on over a real broker, and one whose node dies.
 
+use chancery_agh::peer::PeerRecord;
+use chancery_agh::whois::Catalog;
 use chancery_doors::http::{ServeOptions, serve};
+use chancery_node::Clock;
 use chancery_testkit::nats_server::{Build, NatsServer};
 use futures_util::SinkExt as _;
 use serde_json::json;
 use std::sync::Arc;
 
-use crate::agh_websockets::{VISITOR, envelope, say, try_connect};
-use crate::nats_support::{CHANNEL, House, REMOTE, Raw, options, until};
+use crate::agh_websockets::{VISITOR, envelope, say, standing, try_connect};
+use crate::nats_support::{CHANNEL, House, REMOTE, Raw, WORKER, options, peer, until};
 use crate::on_both_brokers;
+use crate::support::{Setup, embedded, temporary};
 use crate::websockets::{status, text};
 
 on_both_brokers!(a_visitor_is_a_peer_of_the_network_too);
@@ -66,4 +70,38 @@ async fn a_visitor_is_a_peer_of_the_network_too(build: Build) {
     .await;
     door.stop().await;
     house.stop().await;
+}
+
+// CH-NET-3, CH-JRN-1
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_a_crash_left_on_record_is_not_there_after_the_start() {
+    let (_dir, path) = temporary();
+    let stored = || Setup {
+        store: embedded(&path),
+        clock: Clock::System,
+        ..Setup::default()
+    };
+    let node = stored().start().await;
+    let visitor = PeerRecord::new(VISITOR, CHANNEL, None, None, Vec::new(), Catalog::default());
+    node.office.agh_join(visitor.clone()).await.unwrap();
+    node.office
+        .reconcile_peers(&[peer(WORKER, None)])
+        .await
+        .unwrap();
+    // Nobody says that the connection is gone.
+    node.stop().await;
+    let node = stored().start().await;
+    assert_eq!(node.office.agh_nobody_connected().await.unwrap(), 1);
+    assert_eq!(node.office.agh_nobody_connected().await.unwrap(), 0);
+    assert!(standing(&node, None, VISITOR).is_null());
+    assert_eq!(standing(&node, None, WORKER), "local");
+    // A configured one is not put out by a visitor of its name.
+    let worker = PeerRecord::new(WORKER, CHANNEL, None, None, Vec::new(), Catalog::default());
+    assert!(node.office.agh_join(worker).await.is_err());
+    node.office
+        .agh_leave(&format!("{CHANNEL}/{WORKER}"))
+        .await
+        .unwrap();
+    assert_eq!(standing(&node, None, WORKER), "local");
+    node.stop().await;
 }
