@@ -16,8 +16,9 @@ pub(super) fn broker(config: &Config) -> Option<Arc<Broker>> {
     config.agh.nats.as_ref().map(|_| Arc::default())
 }
 
-/// Nobody is connected yet, and the keys of hosted peers are at hand.
-pub(super) async fn prepare(office: &Office, config: &Config) -> Result<(), Failure> {
+/// Nobody is connected yet, and the keys of hosted peers are at hand. Gives whose keys were held before.
+pub(super) async fn prepare(office: &Office, config: &Config) -> Result<Vec<String>, Failure> {
+    let held = office.gate().vault().owners();
     office
         .agh_nobody_connected()
         .await
@@ -25,7 +26,7 @@ pub(super) async fn prepare(office: &Office, config: &Config) -> Result<(), Fail
     for (peer, key) in config.agh.keys()? {
         office.gate().vault().hold(peer, key);
     }
-    Ok(())
+    Ok(held)
 }
 
 /// Joins the subjects of the hosted peers.

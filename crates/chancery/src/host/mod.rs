@@ -79,8 +79,7 @@ impl Host {
             world.as_mut(),
             Arc::clone(&carrier),
         )?);
-        let of_world = office.gate().vault().owners();
-        broker::prepare(&office, config).await?;
+        let of_world = broker::prepare(&office, config).await?;
         bring_in_line(&office, config, world.as_ref()).await?;
         tokens::adopt_first(&office, config).await?;
         vibe_tokens::adopt(&office, config).await?;

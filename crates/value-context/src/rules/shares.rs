@@ -73,7 +73,7 @@ pub(super) fn keep_newest(
         message_id: told.id,
         context: share.context.clone(),
         constitution_ref: share.constitution_ref.clone(),
-        personal_state: share.personal_state.clone(),
+        personal_state: share.personal_state,
     };
     cx.put_value(key, to_keep);
     Ok(kept.and_then(|kept| change_between(&kept.context, &share.context)))
