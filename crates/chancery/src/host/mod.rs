@@ -80,9 +80,7 @@ impl Host {
             Arc::clone(&carrier),
         )?);
         let of_world = broker::prepare(&office, config).await?;
-        bring_in_line(&office, config, world.as_ref()).await?;
-        tokens::adopt_first(&office, config).await?;
-        vibe_tokens::adopt(&office, config).await?;
+        begin_in_line(&office, config, world.as_ref()).await?;
         let echoes = broker::echoes(&office, config)?;
         let nats = broker::join(&office, config, broker, &outgoing_tls)?;
         let vacants = vacants::vacants(Arc::clone(&office), &abroad, config)?;
@@ -230,6 +228,17 @@ fn start_node(
 /// A bound as this machine counts.
 fn count(bound: u64) -> usize {
     usize::try_from(bound).unwrap_or(usize::MAX)
+}
+
+/// What is on record before the first request: the configuration's rules and people, and their tokens.
+async fn begin_in_line(
+    office: &Office,
+    config: &Config,
+    world: Option<&WorldFile>,
+) -> Result<(), Failure> {
+    bring_in_line(office, config, world).await?;
+    tokens::adopt_first(office, config).await?;
+    vibe_tokens::adopt(office, config).await
 }
 
 /// Writes what differs between the files and the record (CH-JRN-1, CH-JRN-12).
