@@ -238,7 +238,8 @@ async fn begin_in_line(
 ) -> Result<(), Failure> {
     bring_in_line(office, config, world).await?;
     tokens::adopt_first(office, config).await?;
-    vibe_tokens::adopt(office, config).await
+    vibe_tokens::adopt(office, config).await?;
+    Ok(())
 }
 
 /// Writes what differs between the files and the record (CH-JRN-1, CH-JRN-12).
