@@ -148,7 +148,7 @@ pub const KEYS: &[Key] = &[
         "limits.log_check_bytes",
         SOME,
         "268435456",
-        "bytes of log that log_verify and log_explain read at /mcp/node; a longer one is checked by chancery log",
+        "bytes of log that log_verify and log_explain read at /mcp/node; longer: chancery log",
     ),
     key(
         "value_context.world",
