@@ -67,6 +67,8 @@ pub struct Outcome {
     pub state: Option<State>,
     /// Whether the sender's key was proven: `verified` or `unverified`; `rejected` when the proof failed (AG-CON-2).
     pub trust: &'static str,
+    /// Whether the same request was made before, and this is what became of it then.
+    pub sent_before: bool,
 }
 
 impl Outcome {
@@ -83,6 +85,7 @@ impl Outcome {
             step: None,
             state: None,
             trust: "unverified",
+            sent_before: false,
         }
     }
 

@@ -77,7 +77,7 @@ impl Ferry {
             Crossing::Nobody => Reason::NotFound,
             Crossing::Over(body) => {
                 match send(&self.office, format!("bridge-{seq}"), &body).await {
-                    Ok(()) => return,
+                    Ok(_) => return,
                     Err(refusal) => {
                         tracing::debug!(%refusal, seq, "the other side does not take an envelope");
                         let error = ErrorName::parse(refusal.code);

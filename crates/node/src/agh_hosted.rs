@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_agh::answer::Outcome;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::Seq;
 use chancery_core::refusal::Refusal;
@@ -86,7 +87,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// Sends once for each key; what the node is too busy for, or whoever is not seen yet after a start, is tried again.
-pub(crate) async fn send(office: &Office, key: String, body: &Value) -> Result<(), Refusal> {
+pub(crate) async fn send(office: &Office, key: String, body: &Value) -> Result<Outcome, Refusal> {
     let body = body.to_string();
     let mut unseen = 0;
     loop {
@@ -96,7 +97,7 @@ pub(crate) async fn send(office: &Office, key: String, body: &Value) -> Result<(
                 unseen += 1;
                 tokio::time::sleep(PAUSE).await;
             }
-            sent => return sent.map(|_| ()),
+            sent => return sent,
         }
     }
 }

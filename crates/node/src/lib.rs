@@ -5,9 +5,9 @@
 //! fill has a bound, and at the bound it is told to try again.
 
 mod after;
+mod agh_answers;
 mod agh_bridge;
 mod agh_connected;
-mod agh_echo;
 mod agh_hosted;
 mod agh_network;
 mod allowance;
@@ -37,9 +37,9 @@ pub mod vacants;
 mod value_context;
 mod vault;
 
+pub use agh_answers::answers as agh_answers;
 pub use agh_bridge::bridge as agh_bridge;
 pub use agh_connected::NotJoined;
-pub use agh_echo::echo as agh_echo;
 pub use agh_network::AghRead;
 pub use arrivals::{Arrival, InProcess};
 pub use clerks::Hands;

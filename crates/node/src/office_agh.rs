@@ -75,7 +75,9 @@ impl Office {
             }
             AnyAnswer::Agh(Answer::SentBefore(seq)) => {
                 let id = self.envelope_id(seq).map_err(|_| busy())?;
-                Ok(Outcome::new(Verdict::Accept, &id, Revision::A))
+                let mut outcome = Outcome::new(Verdict::Accept, &id, Revision::A);
+                outcome.sent_before = true;
+                Ok(outcome)
             }
             _ => Err(busy()),
         }

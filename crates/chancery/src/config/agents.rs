@@ -10,7 +10,7 @@ use chancery_agents::budget::Budget;
 use chancery_vibe::agent::AgentRecord;
 use serde::Deserialize;
 
-use super::settings::{Setting, Settings, Source};
+use super::settings::{Settings, Source};
 use super::typed::{Typed, text, wrong};
 use crate::exit::Failure;
 
@@ -232,7 +232,7 @@ pub(super) fn in_words(
     general(table, models, key)?.ok_or_else(|| wrong(setting, &wanted("\"inbox\", ")))
 }
 
-fn wanted(own: &str) -> String {
+pub(super) fn wanted(own: &str) -> String {
     format!(
         "{own}\"echo\", \"script:FILE\", \"http:URL\", \"model:NAME\" or \"mcp:URL or command\""
     )
@@ -245,41 +245,82 @@ fn general(
     key: &'static str,
 ) -> Result<Option<AgentBehaviour>, Failure> {
     let setting = table.get("behaviour");
-    let text = text(setting);
-    Ok(Some(match text.split_once(':') {
-        None if text == "echo" => AgentBehaviour::Echo,
-        Some(("script", file)) if !file.is_empty() => AgentBehaviour::Script(beside(setting, file)),
-        Some(("http", url)) if url.starts_with("http://") || url.starts_with("https://") => {
-            let path = Typed(table).path(key);
-            let key = path.ok_or_else(|| wrong(table.get(key), "the file of a key"))?;
-            let url = url.to_owned();
-            AgentBehaviour::Http { url, key }
-        }
-        Some(("model", name)) => match models.get(name) {
-            Some(model) => AgentBehaviour::Model(model.clone()),
-            None => {
-                let wanted = format!("one of the models: there is no [model.{name}]");
-                return Err(wrong(setting, &wanted));
-            }
-        },
-        Some(("mcp", place)) => {
-            let place = Place::parse(place).map_err(|error| wrong(setting, &error.to_string()))?;
-            let tool = Typed(table).text("tool").to_owned();
-            if tool.is_empty() {
-                return Err(wrong(table.get("tool"), "the name of the server's tool"));
-            }
-            AgentBehaviour::Mcp { place, tool }
-        }
-        _ => return Ok(None),
-    }))
+    let folder = match &setting.source {
+        Source::File { path: file, .. } => file.parent(),
+        _ => None,
+    };
+    let of = Typed(table);
+    let described = Described {
+        text: text(setting),
+        folder: folder.unwrap_or(Path::new("")),
+        key: of.path(key),
+        tool: of.text("tool"),
+        models,
+    };
+    described.parse().map_err(|(what, wanted)| {
+        let name = match what {
+            Member::Behaviour => "behaviour",
+            Member::Key => key,
+            Member::Tool => "tool",
+        };
+        wrong(table.get(name), &wanted)
+    })
 }
 
-/// A path that a setting names, relative to its file.
-fn beside(setting: &Setting, path: &str) -> PathBuf {
-    match &setting.source {
-        Source::File { path: file, .. } => file
-            .parent()
-            .map_or_else(|| PathBuf::from(path), |folder| folder.join(path)),
-        _ => PathBuf::from(path),
+/// A behaviour as a configuration describes it, wherever that is.
+pub(super) struct Described<'d> {
+    pub(super) text: &'d str,
+    /// What files are relative to.
+    pub(super) folder: &'d Path,
+    /// The file of its key.
+    pub(super) key: Option<PathBuf>,
+    /// The tool of its MCP server.
+    pub(super) tool: &'d str,
+    pub(super) models: &'d BTreeMap<String, ModelEntry>,
+}
+
+/// What of a description is wrong.
+pub(super) enum Member {
+    /// The behaviour itself.
+    Behaviour,
+    /// The key.
+    Key,
+    /// The tool.
+    Tool,
+}
+
+impl Described<'_> {
+    /// Reads it; none where it is of no kind that everybody may have.
+    pub(super) fn parse(self) -> Result<Option<AgentBehaviour>, (Member, String)> {
+        let missing = |what, wanted: &str| (what, wanted.to_owned());
+        Ok(Some(match self.text.split_once(':') {
+            None if self.text == "echo" => AgentBehaviour::Echo,
+            Some(("script", file)) if !file.is_empty() => {
+                AgentBehaviour::Script(self.folder.join(file))
+            }
+            Some(("http", url)) if url.starts_with("http://") || url.starts_with("https://") => {
+                let key = self.key;
+                let key = key.ok_or_else(|| missing(Member::Key, "the file of a key"))?;
+                let url = url.to_owned();
+                AgentBehaviour::Http { url, key }
+            }
+            Some(("model", name)) => match self.models.get(name) {
+                Some(model) => AgentBehaviour::Model(model.clone()),
+                None => {
+                    let wanted = format!("one of the models: there is no [model.{name}]");
+                    return Err((Member::Behaviour, wanted));
+                }
+            },
+            Some(("mcp", place)) => {
+                let place =
+                    Place::parse(place).map_err(|error| (Member::Behaviour, error.to_string()))?;
+                let tool = self.tool.to_owned();
+                if tool.is_empty() {
+                    return Err(missing(Member::Tool, "the name of the server's tool"));
+                }
+                AgentBehaviour::Mcp { place, tool }
+            }
+            _ => return Ok(None),
+        }))
     }
 }

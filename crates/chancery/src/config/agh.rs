@@ -1,5 +1,6 @@
 //! The section of AGH: its rule settings and the peers this node hosts.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use chancery_agh::peer::PeerRecord;
@@ -9,6 +10,7 @@ use chancery_agh::whois::Catalog;
 use chancery_core::keys::ed25519::SigningKey;
 use serde::Deserialize;
 
+use super::agents::{self, AgentBehaviour, Described, Member, ModelEntry};
 use crate::exit::Failure;
 use crate::secret_file;
 
@@ -19,6 +21,8 @@ pub struct Agh {
     pub settings: Settings,
     /// The peers as the file names them.
     pub peers: Vec<PeerEntry>,
+    /// The models that behaviours may name.
+    pub models: BTreeMap<String, ModelEntry>,
     /// The broker whose subjects are joined.
     pub nats: Option<Nats>,
 }
@@ -54,6 +58,16 @@ pub(super) fn servers(text: &str) -> Option<Vec<String>> {
         .collect()
 }
 
+/// A peer that answers by itself.
+pub struct AnsweringPeer {
+    /// Its record.
+    pub record: PeerRecord,
+    /// What answers.
+    pub behaviour: AgentBehaviour,
+    /// The file of what its role asks, in words.
+    pub instructions: Option<PathBuf>,
+}
+
 /// One `[[agh.peer]]` (CH-CFG-1).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -80,16 +94,20 @@ pub struct PeerEntry {
     /// The participant that it is one with (CH-ID-5).
     #[serde(default)]
     pub agent: String,
-    /// The file of its secret key: it speaks under its verified handle then (AG-TRU-3).
+    /// The file of its secret key: it speaks under its verified handle then (AG-TRU-3). Without the trust profile it
+    /// signs what is asked of `http:URL`, and nothing else.
     #[serde(default)]
     pub key: String,
+    /// The tool of an MCP server that `mcp:…` asks.
+    #[serde(default)]
+    pub tool: String,
+    /// The file of what its role asks, in words.
+    #[serde(default)]
+    pub instructions: String,
     /// The folder of the file that names it.
     #[serde(skip)]
     folder: PathBuf,
 }
-
-/// The behaviour that takes on all work and says it back.
-const ECHO: &str = "echo";
 
 fn inbox() -> String {
     "inbox".to_owned()
@@ -155,7 +173,7 @@ pub(super) fn section_of(text: &str, path: &Path) -> Result<AghTables, Failure> 
             path.display(),
             error.message()
         ))
-        .next("[[agh.peer]] has id, channel, workspace_id, display_name, capabilities, catalog, behaviour, agent, key; \
+        .next("[[agh.peer]] has id, channel, workspace_id, display_name, capabilities, catalog, behaviour, agent, key, tool, instructions; \
                [agh.bridge] peer, channel_a, workspace_id, channel_b; [agh.tasks] keeper, writers")
     })?;
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
@@ -174,7 +192,7 @@ impl Agh {
     /// # Errors
     /// A catalog that cannot be read, a behaviour that is not built, a peer that is named twice.
     pub fn peers(&self) -> Result<Vec<PeerRecord>, Failure> {
-        let mut records = self.records(|_| true)?;
+        let mut records = self.records()?;
         // The bridge is a peer of its own on both sides (AG-B-46).
         if let Some(bridge) = &self.settings.bridge {
             for side in [Revision::A, Revision::B] {
@@ -193,12 +211,23 @@ impl Agh {
         Ok(records)
     }
 
-    /// The records of those that answer by themselves.
+    /// Those that answer by themselves: their records, what answers, and the file of what its role asks.
     ///
     /// # Errors
     /// As above.
-    pub fn echoes(&self) -> Result<Vec<PeerRecord>, Failure> {
-        self.records(|peer| peer.behaviour == ECHO)
+    pub fn answering(&self) -> Result<Vec<AnsweringPeer>, Failure> {
+        let mut answering = Vec::new();
+        for peer in &self.peers {
+            let behaviour = peer.behaviour(&self.models)?;
+            if behaviour != AgentBehaviour::Inbox {
+                answering.push(AnsweringPeer {
+                    record: peer.record(&self.settings, &self.models)?,
+                    behaviour,
+                    instructions: peer.file(&peer.instructions),
+                });
+            }
+        }
+        Ok(answering)
     }
 
     /// The secret keys of the peers that have one, each with the verified handle it is behind.
@@ -209,16 +238,16 @@ impl Agh {
         let mut keys = Vec::new();
         for peer in &self.peers {
             if let Some(key) = peer.secret_key()? {
-                keys.push((peer.record(&self.settings)?.card.peer_id, key));
+                keys.push((peer.record(&self.settings, &self.models)?.card.peer_id, key));
             }
         }
         Ok(keys)
     }
 
-    fn records(&self, wanted: fn(&PeerEntry) -> bool) -> Result<Vec<PeerRecord>, Failure> {
+    fn records(&self) -> Result<Vec<PeerRecord>, Failure> {
         let mut records: Vec<PeerRecord> = Vec::with_capacity(self.peers.len());
-        for peer in self.peers.iter().filter(|peer| wanted(peer)) {
-            let record = peer.record(&self.settings)?;
+        for peer in &self.peers {
+            let record = peer.record(&self.settings, &self.models)?;
             if records
                 .iter()
                 .any(|other| other.address() == record.address())
@@ -248,6 +277,9 @@ impl PeerEntry {
             return Ok(record);
         };
         let wrong = |what: &str| Failure::usage(format!("peer {}: {what}", self.id));
+        if !settings.trust.enabled && self.behaviour.starts_with("http:") {
+            return Ok(record);
+        }
         if !settings.trust.enabled {
             return Err(wrong("a key needs the trust profile").next("set agh.trust = \"on\""));
         }
@@ -257,14 +289,39 @@ impl PeerEntry {
             .ok_or_else(|| wrong("neither a nickname nor the verified handle of its key"))
     }
 
-    fn record(&self, settings: &Settings) -> Result<PeerRecord, Failure> {
-        if !["inbox", ECHO].contains(&self.behaviour.as_str()) {
-            let failure = Failure::usage(format!(
-                "peer {}: behaviour {} is not built yet",
-                self.id, self.behaviour
-            ));
-            return Err(failure.next("set behaviour = \"inbox\" or \"echo\""));
+    /// A file that the entry names.
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        (!name.is_empty()).then(|| self.folder.join(name))
+    }
+
+    fn behaviour(&self, models: &BTreeMap<String, ModelEntry>) -> Result<AgentBehaviour, Failure> {
+        if self.behaviour == inbox() {
+            return Ok(AgentBehaviour::Inbox);
         }
+        let described = Described {
+            text: &self.behaviour,
+            folder: &self.folder,
+            key: self.file(&self.key),
+            tool: &self.tool,
+            models,
+        };
+        let wrong = |name: &str, wanted: &str| {
+            Failure::usage(format!("peer {}: {name} must be {wanted}", self.id))
+        };
+        let behaviour = described.parse().map_err(|(what, wanted)| match what {
+            Member::Behaviour => wrong("behaviour", &wanted),
+            Member::Key => wrong("key", &wanted),
+            Member::Tool => wrong("tool", &wanted),
+        })?;
+        behaviour.ok_or_else(|| wrong("behaviour", &agents::wanted("\"inbox\", ")))
+    }
+
+    fn record(
+        &self,
+        settings: &Settings,
+        models: &BTreeMap<String, ModelEntry>,
+    ) -> Result<PeerRecord, Failure> {
+        self.behaviour(models)?;
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut record = PeerRecord::new(
             &self.id,

@@ -98,9 +98,10 @@ Any number of times: a peer that this node hosts.
 | `id`, `channel` | | its Peer ID, or a nickname when it has a key; the channel it is in |
 | `workspace_id` | `""` | the workspace, for revision B |
 | `display_name`, `capabilities`, `catalog` | `""`, `[]`, `""` | what its card says; a file with capability entries |
-| `behaviour` | `"inbox"` | what it does with what comes in: `inbox`, `echo` |
+| `behaviour` | `"inbox"` | what it does with what comes in: `inbox`, `echo`, `script:FILE`, `http:URL`, `model:NAME`, `mcp:URL or command` |
+| `tool`, `instructions` | `""` | the tool of an MCP server; the file of what its role asks, in words |
 | `agent` | `""` | the participant that it is one with |
-| `key` | `""` | file of its secret key, with `agh.trust = "on"`: it speaks under its verified handle, and all is signed |
+| `key` | `""` | file of its secret key: with `agh.trust = "on"` it speaks under its verified handle, and all is signed; it also signs what `http:URL` is asked |
 
 ## `[agh.bridge]`
 

@@ -337,6 +337,7 @@ impl Typed<'_> {
         };
         self.0.agh.check(&settings)?;
         Ok(Agh {
+            models: self.0.models.clone(),
             settings,
             peers: self.0.agh.peers(),
             nats: self.agh_nats()?,

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use chancery_doors::OutgoingTls;
 use chancery_doors::nats::{Broker, BrokerOptions, NatsDoor, Secret};
-use chancery_node::{Office, agh_bridge, agh_echo};
+use chancery_node::respond::Responder;
+use chancery_node::{Office, agh_answers, agh_bridge};
 use tokio::task::JoinSet;
 
+use super::agents;
 use crate::config::{Config, Nats};
 use crate::exit::Failure;
 use crate::secret_file::read_secret;
@@ -49,11 +51,18 @@ pub(super) fn join(
     Ok(Some(NatsDoor::open(office, broker, options, tls.clone())))
 }
 
+/// A peer works on one thing after another.
+const AT_ONCE: usize = 1;
+
 /// Starts the peers that answer by themselves. Dropping them ends them.
 pub(super) fn echoes(office: &Arc<Office>, config: &Config) -> Result<JoinSet<()>, Failure> {
     let mut echoes = JoinSet::new();
-    for peer in config.agh.echoes()? {
-        echoes.spawn(agh_echo(Arc::clone(office), peer));
+    for peer in config.agh.answering()? {
+        let id = peer.record.card.peer_id.clone();
+        let wrong = |reason: String| Failure::usage(format!("peer {id}: {reason}"));
+        let words = agents::in_words(&peer.behaviour, peer.instructions.as_deref(), &wrong)?;
+        let responder = words.map(|words| Responder::new(Arc::new(words), AT_ONCE));
+        echoes.spawn(agh_answers(Arc::clone(office), peer.record, responder));
     }
     if let Some(bridge) = &config.agh.settings.bridge {
         echoes.spawn(agh_bridge(Arc::clone(office), bridge.clone()));

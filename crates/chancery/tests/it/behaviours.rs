@@ -16,13 +16,13 @@ use crate::wire::segment;
 type Answers = fn(&Value) -> Option<(&'static str, String)>;
 
 /// A server that answers each request by its body, and tells what it was asked.
-struct Service {
-    url: String,
-    asked: mpsc::Receiver<(String, Value)>,
+pub struct Service {
+    pub url: String,
+    pub asked: mpsc::Receiver<(String, Value)>,
 }
 
 impl Service {
-    fn start(answers: Answers) -> Self {
+    pub fn start(answers: Answers) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tell, asked) = mpsc::channel();
@@ -102,7 +102,7 @@ fn call(folder: &Folder, address: std::net::SocketAddr, text: &str) -> crate::su
     folder.run(&[&["vacant", "call", &url][..], &rest].concat())
 }
 
-fn checked(folder: &Folder) {
+pub fn checked(folder: &Folder) {
     folder.run(&["log", "verify", "data"]).exits(0);
     folder.run(&["log", "replay", "data"]).exits(0);
 }

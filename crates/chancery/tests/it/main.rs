@@ -7,6 +7,7 @@
 
 mod administration;
 mod agents;
+mod agh_behaviours;
 mod agh_commands;
 mod agh_house;
 mod agh_nats;
