@@ -6,7 +6,7 @@
 use crate::{project, run};
 use anyhow::{Context, Result};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Where the lock files and the scripts are.
@@ -20,9 +20,7 @@ const MARK: &str = "installed";
 pub fn install() -> Result<bool> {
     let root = project::root();
     let scripts = root.join(SCRIPTS);
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = root.join(target).join("official-clients");
+    let folder = project::build_folder()?.join("official-clients");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     for name in ENVIRONMENTS {
         let lock = scripts.join(format!("requirements-{name}.txt"));

@@ -15,6 +15,17 @@ pub fn root() -> PathBuf {
         .map_or(manifest.clone(), Path::to_path_buf)
 }
 
+/// The folder that cargo builds in: above the one that it locks while it builds. Tests look for it in the same way.
+pub fn build_folder() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let locked = |folder: &&Path| folder.join(".cargo-lock").is_file();
+    let profile = program.ancestors().find(locked);
+    profile
+        .and_then(Path::parent)
+        .map(Path::to_path_buf)
+        .context("this program is in no build folder")
+}
+
 /// A file of the tree: its path from the top, with `/`, and its bytes.
 #[derive(Clone, Debug)]
 pub struct TreeFile {

@@ -3,9 +3,9 @@
 //! They are named with their version, so that a test means the same on every machine; another version is installed over
 //! the one that is there.
 
-use crate::run;
+use crate::{project, run};
 use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// What is installed: a newer broker than Debian's, and a client of it that is none of ours.
@@ -18,7 +18,7 @@ const STAMP: &str = "installed.txt";
 
 /// Installs what is not there. Was it successful?
 pub fn install() -> Result<bool> {
-    let folder = build_folder()?.join(FOLDER);
+    let folder = project::build_folder()?.join(FOLDER);
     if is_installed(&folder) {
         return Ok(true);
     }
@@ -47,16 +47,6 @@ fn is_installed(folder: &Path) -> bool {
 
 fn stamp() -> String {
     PACKAGES.join("\n")
-}
-
-/// The folder that cargo builds in: the one above this program that says so.
-fn build_folder() -> Result<PathBuf> {
-    let program = std::env::current_exe()?;
-    let marked = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file();
-    let folder = program.ancestors().find(marked);
-    folder
-        .map(Path::to_path_buf)
-        .context("this program is in no build folder")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod host;
 pub mod inputs;
+pub mod installed;
 mod message;
 pub mod nats_server;
 pub mod postgres_server;

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::installed::python_tool;
+
 /// Which server: what works with one must work with the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
@@ -36,22 +38,6 @@ impl Build {
             Self::Newest => python_tool("nats-server"),
         }
     }
-}
-
-/// A program of the Python packages that `cargo xtask setup` installs below the build folder.
-pub fn python_tool(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows where it is");
-    let folder = test
-        .ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").is_file())
-        .expect("a test is in the build folder");
-    let tool = folder.join("tools/python/bin").join(name);
-    assert!(
-        tool.is_file(),
-        "{} is installed by cargo xtask setup",
-        tool.display()
-    );
-    tool
 }
 
 /// A running server.

@@ -13,24 +13,11 @@ use chancery_agents::behaviour::{Behaviour, Words, http};
 use chancery_agents::host::Hosted;
 use chancery_core::line::ProtocolName;
 use chancery_node::respond::{NoWords, Question, Respond as _};
+use chancery_testkit::installed::official_client;
 use serde_json::{Value, json};
 
 use crate::desk::merchant;
 use crate::hosted::{House, post, question};
-
-/// The Python of an environment that `cargo xtask setup` makes.
-fn python(environment: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = root.join(target).join("official-clients").join(environment);
-    assert!(
-        folder.join("installed").is_file(),
-        "{} is not installed: run `cargo xtask setup`",
-        folder.display()
-    );
-    folder.join("bin/python")
-}
 
 fn server(name: &str) -> PathBuf {
     let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
@@ -39,7 +26,10 @@ fn server(name: &str) -> PathBuf {
 
 /// A server of the 1.x series, which the substrate starts.
 fn over_stdio() -> McpSubstrate {
-    let (python, script) = (python("mcp-1"), server("mcp_1.py"));
+    let (python, script) = (
+        official_client("mcp-1").join("bin/python"),
+        server("mcp_1.py"),
+    );
     let line = format!("stdio:{} -B \"{}\"", python.display(), script.display());
     let place = Place::parse(&line).unwrap();
     McpSubstrate::new(place, "infer", http::client().unwrap())
@@ -53,7 +43,7 @@ struct Web {
 
 impl Web {
     fn start() -> Self {
-        let mut child = Command::new(python("mcp-2"))
+        let mut child = Command::new(official_client("mcp-2").join("bin/python"))
             .arg("-B")
             .arg(server("mcp_2.py"))
             .stdin(Stdio::null())
@@ -209,6 +199,7 @@ async fn a_vacant_is_answered_for_in_words() {
         agent: "bob".to_owned(),
         address: "b0b".to_owned(),
         from: "ada".to_owned(),
+        marked: None,
         text: text.to_owned(),
     };
     let said = words.respond(question("hello")).await.unwrap();

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use chancery_testkit::nats_server::python_tool;
+use chancery_testkit::installed::python_tool;
 use serde_json::{Value, json};
 
 use crate::support::Place;

@@ -3,9 +3,10 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc;
 
+use chancery_testkit::installed::official_client;
 use serde_json::{Value, json};
 
 use crate::market::world;
@@ -281,25 +282,14 @@ fn a_model_decides_for_an_agent_of_vibe() {
     checked(&folder);
 }
 
-/// The Python of an environment that `cargo xtask setup` makes.
-fn python(environment: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = root.join(target).join("official-clients").join(environment);
-    assert!(
-        folder.join("installed").is_file(),
-        "{} is not installed: run `cargo xtask setup`",
-        folder.display()
-    );
-    folder.join("bin/python")
-}
-
 // VA-SUB-3, CH-NET-3: the child ends with the node.
 #[test]
 fn an_mcp_server_answers_for_a_vacant_and_ends_with_the_node() {
     let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents/tests/servers");
-    let (python, script) = (python("mcp-1"), servers.join("mcp_1.py"));
+    let (python, script) = (
+        official_client("mcp-1").join("bin/python"),
+        servers.join("mcp_1.py"),
+    );
     let behaviour = format!("mcp:{} -B \"{}\"", python.display(), script.display());
     let folder = folder(&behaviour, "tool = \"infer\"\n");
     let node = folder.serve();

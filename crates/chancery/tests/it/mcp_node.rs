@@ -2,35 +2,14 @@
 //! `chancery mcp --node`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use chancery_testkit::installed::client_script;
 use serde_json::{Value, json};
 
 use crate::running_node::{LIVING_ROOM, RunningNode};
-use crate::support::{Place, workspace};
-
-/// A client that `cargo xtask setup` installed, about to run a script.
-fn python(environment: &str, script: &str) -> Command {
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| workspace().join("target"), PathBuf::from);
-    let clients = workspace().join(target).join("official-clients");
-    let folder = clients.join(environment);
-    assert!(
-        folder.join("installed").is_file(),
-        "{} is not installed: run `cargo xtask setup`",
-        folder.display()
-    );
-    let scripts = workspace().join("crates/doors/tests/clients");
-    let mut command = Command::new(folder.join("bin/python"));
-    command
-        .arg("-B")
-        .arg(scripts.join(script))
-        .env_remove("http_proxy")
-        .env("NO_PROXY", "127.0.0.1")
-        .stdin(Stdio::null());
-    command
-}
+use crate::support::Place;
 
 fn runs(mut command: Command) {
     let output = command.output().unwrap();
@@ -55,12 +34,12 @@ fn official_clients_drive_a_node_over_http_and_over_stdio() {
     let token = made.exits(0).json()["token"].as_str().unwrap().to_owned();
     let file = node.place.write("driver.token", &token);
     make_private(&file);
-    let mut over_http = python("mcp-1", "mcp_1_node.py");
+    let mut over_http = client_script("mcp-1", "mcp_1_node.py");
     over_http.arg(format!("{}/mcp/node", node.url));
     over_http.env("NODE_TOKEN", token);
     runs(over_http);
     for (environment, script) in [("mcp-1", "mcp_1_node.py"), ("mcp-2", "mcp_2_node.py")] {
-        let mut over_stdio = python(environment, script);
+        let mut over_stdio = client_script(environment, script);
         let program = env!("CARGO_BIN_EXE_chancery");
         over_stdio.args([program, "mcp", "--node", "--url", &node.url, "--token-file"]);
         over_stdio.arg(&file);

@@ -5,7 +5,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::official_clients::installed;
+use chancery_testkit::installed::official_client;
 
 #[path = "../../examples/mcp_fixture.rs"]
 #[allow(dead_code, reason = "the example has a main of its own")]
@@ -15,7 +15,7 @@ async fn passes(revision: &str, required: usize) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let serving = tokio::spawn(mcp_fixture::serve(listener));
-    let modules = installed("npm").join("node_modules");
+    let modules = official_client("npm").join("node_modules");
     let scratch = tempfile::tempdir().unwrap();
     let mut command = Command::new(modules.join(".bin/node"));
     command

@@ -2,28 +2,15 @@
 //!
 //! `cargo xtask setup` installs them, in the versions of the lock files beside the scripts.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use chancery_testkit::installed::{client_script, official_client};
 
 use crate::support::{Running, Setup};
 
 #[path = "../../examples/a2a_fixture.rs"]
 #[allow(dead_code, reason = "the example has a main of its own")]
 mod a2a_fixture;
-
-/// Where `cargo xtask setup` puts them.
-pub fn installed(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = root.join(target).join("official-clients").join(name);
-    assert!(
-        folder.join("installed").is_file(),
-        "{} is not installed: run `cargo xtask setup`",
-        folder.display()
-    );
-    folder
-}
 
 async fn node() -> Running {
     let node = Setup::with_vacant().start().await;
@@ -45,19 +32,8 @@ async fn runs(mut command: Command) {
     print!("{said}");
 }
 
-fn python(environment: &str, script: &str) -> Command {
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
-    let mut command = Command::new(installed(environment).join("bin/python"));
-    command
-        .arg("-B")
-        .arg(scripts.join(script))
-        .env_remove("http_proxy")
-        .env("NO_PROXY", "127.0.0.1");
-    command
-}
-
 fn javascript(script: &str) -> Command {
-    let folder = installed("npm");
+    let folder = official_client("npm");
     let mut command = Command::new(folder.join("node_modules/.bin/node"));
     command.arg(folder.join(script));
     command
@@ -67,7 +43,7 @@ fn javascript(script: &str) -> Command {
 #[tokio::test(flavor = "multi_thread")]
 async fn a2a_sdk_of_the_1_series() {
     let node = node().await;
-    let mut command = python("a2a-1", "a2a_1.py");
+    let mut command = client_script("a2a-1", "a2a_1.py");
     command.arg(node.url(""));
     runs(command).await;
     node.stop().await;
@@ -77,7 +53,7 @@ async fn a2a_sdk_of_the_1_series() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a2a_sdk_of_the_0_3_series() {
     let node = node().await;
-    let mut command = python("a2a-0.3", "a2a_0_3.py");
+    let mut command = client_script("a2a-0.3", "a2a_0_3.py");
     command.arg(node.url(""));
     runs(command).await;
     node.stop().await;
@@ -97,7 +73,7 @@ async fn a2a_sdk_for_javascript() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mcp_of_the_1_series() {
     let node = node().await;
-    let mut command = python("mcp-1", "mcp_1.py");
+    let mut command = client_script("mcp-1", "mcp_1.py");
     command.arg(node.url("/mcp"));
     runs(command).await;
     node.stop().await;
@@ -107,7 +83,7 @@ async fn mcp_of_the_1_series() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mcp_of_the_2_series() {
     let node = node().await;
-    let mut command = python("mcp-2", "mcp_2.py");
+    let mut command = client_script("mcp-2", "mcp_2.py");
     command.arg(node.url("/agents/bob/mcp"));
     runs(command).await;
     node.stop().await;
@@ -129,7 +105,7 @@ async fn a2a_sdk_reads_every_answer_of_the_fixture() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let serving = tokio::spawn(a2a_fixture::serve(listener));
-    let mut command = python("a2a-1", "a2a_fixture.py");
+    let mut command = client_script("a2a-1", "a2a_fixture.py");
     command.arg(base);
     runs(command).await;
     serving.abort();
