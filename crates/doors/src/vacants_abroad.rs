@@ -87,7 +87,7 @@ impl VacantsAbroad {
         let url = match self.may_call(&delivery.to).await {
             Ok(url) => url,
             Err(Away::Never(error)) => {
-                return vacants.call_refused(awaited.0, &awaited.1, error).await;
+                return vacants.call_refused(&awaited, error).await;
             }
             Err(Away::Now) => return failed,
         };

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_agh::handover;
 use chancery_agh::peer::{PeerRecord, inbox};
+use chancery_core::json::{self, ReadRules};
 use chancery_core::line::{ProtocolName, Seq};
 use serde_json::{Map, Value, json};
 
@@ -91,6 +93,7 @@ impl Answering {
             address: peer_id.to_owned(),
             from: envelope["from"].as_str().unwrap_or_default().to_owned(),
             text: text.to_owned(),
+            marked: Some(marked(envelope)),
         };
         match responder.ask(slot, question, PATIENCE).await {
             Ok(words) => ("completed", words),
@@ -124,6 +127,13 @@ impl Answering {
         members.insert("body".to_owned(), body);
         members.into()
     }
+}
+
+/// The envelope in the form that its own words cannot pass for the operator's in (AG-DLV-5).
+fn marked(envelope: &Value) -> String {
+    let text = envelope.to_string();
+    let read = json::read(text.as_bytes(), &ReadRules::AGH);
+    read.map_or_else(|_| String::new(), |envelope| handover::marked(&envelope))
 }
 
 fn asks_for_work(envelope: &Value) -> bool {

@@ -47,6 +47,8 @@ pub struct Question {
     pub from: String,
     /// What is asked, in words.
     pub text: String,
+    /// The message itself, marked as not to be trusted, where its protocol has such a form (AG-DLV-5).
+    pub marked: Option<String>,
 }
 
 /// Why there are no words, as a code for logs and metrics.

@@ -129,7 +129,9 @@ pub enum Judged {
     Answered(Box<Message>),
     /// It took the call, and there will be no answer.
     Ended(Failure),
-    /// It has no answer yet, or cannot tell: the same bytes may be sent again.
+    /// It took the call and has no answer to it, or none yet: the same bytes may be sent again.
+    Taken,
+    /// It cannot tell: the same bytes may be sent again.
     Again,
     /// It did not take the call.
     Refused(ProtocolError),
@@ -155,7 +157,7 @@ pub fn judge(status: u16, body: &[u8], sent: &EnvelopeHash, max_bytes: usize) ->
             if tip == Some(sent.hex().as_str()) {
                 // It has it already: with the answer, or on the way to one.
                 let response = error.and_then(|error| error.get("response"));
-                answered(response).unwrap_or(Judged::Again)
+                answered(response).unwrap_or(Judged::Taken)
             } else {
                 Judged::Refused(error_of_status(status, reason))
             }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::card::CapabilityCard;
 use crate::error::ProtocolError;
 use crate::id::VacantId;
-use crate::state::State;
 
 /// Who may see an entry (VA-REG-3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,15 +30,6 @@ impl Visibility {
             Self::None => "NONE",
             Self::Restricted => "RESTRICTED",
             Self::Public => "PUBLIC",
-        }
-    }
-
-    /// What is asked for, as far as the state allows: a LOCAL vacant is seen by nobody (VA-REG-3).
-    #[must_use]
-    pub const fn allowed_in(self, state: State) -> Self {
-        match state {
-            State::Local => Self::None,
-            _ => self,
         }
     }
 }

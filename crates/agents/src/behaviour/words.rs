@@ -41,29 +41,38 @@ impl Words {
 }
 
 /// The question as a behaviour sees it.
-fn inbound(question: &Question) -> Value {
+fn inbound(question: &Question, what: (&str, &str)) -> Value {
     json!({
         "protocol": question.protocol.as_str(),
         "seq": question.seq,
         "from": question.from,
         "to": question.address,
-        "text": question.text,
+        what.0: what.1,
     })
+}
+
+/// What a mind elsewhere is told: what it could take for the operator's words comes marked.
+fn told(question: &Question) -> Value {
+    match &question.marked {
+        Some(marked) => inbound(question, ("message", marked)),
+        None => inbound(question, ("text", &question.text)),
+    }
 }
 
 impl Respond for Words {
     fn respond(&self, question: Question) -> Answering<'_> {
-        let inbound = inbound(&question);
         let protocol = question.protocol.as_str();
         // The same when it is asked again after a restart.
         let turn_id = format!("{protocol}/{}/{}", question.agent, question.seq);
         Box::pin(async move {
             match &self.source {
                 Source::Script(script) => {
+                    let inbound = inbound(&question, ("text", &question.text));
                     let words = script.words(&inbound, &turn_id);
                     words.ok_or(NoWords(NO_LINE))
                 }
                 Source::Elsewhere(behaviour) => {
+                    let inbound = told(&question);
                     let request = Request {
                         turn_id,
                         step: 1,

@@ -256,15 +256,26 @@ async fn exchange(stream: &mut TcpStream, request: &Request, buffer: &mut Vec<u8
 
 /// The body of an answer with status 200, once it is whole.
 pub(super) fn body(answer: &[u8]) -> Result<Option<&[u8]>> {
+    let Some((status, body)) = whole(answer)? else {
+        return Ok(None);
+    };
+    ensure!(
+        status == b"200",
+        "an answer is not 200: {}",
+        String::from_utf8_lossy(answer)
+    );
+    Ok(Some(body))
+}
+
+/// The status and the body of an answer that has come whole.
+pub(super) fn whole(answer: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);
     };
     let (head, body) = (&answer[..end], &answer[end + 4..]);
-    ensure!(
-        head.starts_with(b"HTTP/1.1 200 "),
-        "an answer is not 200: {}",
-        String::from_utf8_lossy(answer)
-    );
+    let status = head.strip_prefix(b"HTTP/1.1 ");
+    let status = status.and_then(|rest| rest.get(..3));
+    let status = status.context("an answer is no HTTP")?;
     let length = std::str::from_utf8(head)?.split("\r\n").find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length")
@@ -272,7 +283,7 @@ pub(super) fn body(answer: &[u8]) -> Result<Option<&[u8]>> {
     });
     let length: usize = length.context("an answer without a length")?.parse()?;
     ensure!(body.len() <= length, "an answer is longer than it says");
-    Ok((body.len() == length).then_some(body))
+    Ok((body.len() == length).then_some((status, body)))
 }
 
 #[cfg(test)]

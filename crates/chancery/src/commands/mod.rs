@@ -52,7 +52,7 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Reject(args) => gate::reject(&args, &sources, terminal),
         Command::World(command) => world::run(command, &sources, terminal),
         Command::Vibe(command) => vibe::run(command, terminal),
-        Command::Vacant(command) => vacant::run(command, terminal),
+        Command::Vacant(command) => vacant::run(command, &sources, terminal),
         Command::Bench(command) => bench::run(command, terminal),
         Command::Config(command) => config::run(command, &sources, terminal),
         Command::Key(command) => key::run(command, &sources, terminal),

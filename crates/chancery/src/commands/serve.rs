@@ -39,12 +39,27 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 async fn serve(config: &Config, terminal: &mut Terminal) -> Outcome {
-    let mut signals = Signals::new()?;
+    let signals = Signals::new()?;
     let host = Host::start(config).await?;
     terminal.json_line(&host.start_line())?;
     terminal.out.flush()?;
+    until_told(host, signals, std::future::pending()).await
+}
+
+/// Serves until a signal says to stop, or something else has ended.
+pub(crate) async fn until_told(
+    host: Host,
+    mut signals: Signals,
+    ended: impl Future<Output = Result<(), Failure>>,
+) -> Outcome {
+    let mut ended = std::pin::pin!(ended);
     loop {
         tokio::select! {
+            ended = &mut ended => {
+                host.stop().await?;
+                ended?;
+                return Ok(Exit::Done);
+            }
             told = signals.next() => match told {
                 Told::Stop => {
                     host.stop().await?;
@@ -81,14 +96,14 @@ pub(crate) fn log_to_stderr() {
 }
 
 /// SIGTERM and SIGINT (CH-NET-3); SIGHUP reads the files again (VX-KEY-7).
-struct Signals {
+pub(crate) struct Signals {
     hangup: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub(crate) fn new() -> Result<Self, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
         let on = |kind| {
             signal(kind)

@@ -135,6 +135,11 @@ impl Host {
         StartLine::of(self.server.listening())
     }
 
+    /// Where its door is.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.server.listening().address
+    }
+
     /// The node's own tools, for whoever started it.
     pub(crate) fn tools(&self) -> NodeTools {
         self.server.tools()

@@ -85,8 +85,10 @@ fn a_script_works_for_a_peer() {
 #[test]
 fn a_web_service_works_for_a_peer() {
     let service = Service::start(|body| {
-        let text = body["context"]["inbound"]["text"].as_str()?;
-        let answer = json!({"text": format!("heard {text}")});
+        let message = body["context"]["inbound"]["message"].as_str()?;
+        let (_, rest) = message.split_once("preview=\"")?;
+        let (preview, _) = rest.split_once('"')?;
+        let answer = json!({"text": format!("heard {preview}")});
         Some(("application/json", answer.to_string()))
     });
     let folder = folder(&format!("http:{}/ask", service.url), "key = \"bob.key\"\n");
@@ -102,6 +104,15 @@ fn a_web_service_works_for_a_peer() {
         (&inbound["protocol"], &inbound["from"], &inbound["to"]),
         (&json!("agh"), &json!("ann"), &json!("bob"))
     );
+    // AG-DLV-5: whoever thinks for a peer is told whose words they are, and gets them apart from the operator's.
+    assert_eq!(inbound.get("text"), None);
+    let message = inbound["message"].as_str().unwrap();
+    assert!(message.starts_with("<agh_message trust=\"untrusted\" id=\""));
+    assert!(
+        !body["context"]["instructions"]
+            .to_string()
+            .contains("hello")
+    );
     node.stop_well();
     checked(&folder);
 }
@@ -116,7 +127,8 @@ fn a_kill_while_a_service_thinks_ends_the_work() {
     let node = folder.serve();
     direct(&mut node.wire(), "int-1", "think");
     let (_, asked) = service.asked.recv().unwrap();
-    assert_eq!(asked["context"]["inbound"]["text"], "think");
+    let message = asked["context"]["inbound"]["message"].as_str().unwrap();
+    assert!(message.contains("preview=\"think\""), "{message}");
     node.kill();
     let node = folder.serve();
     assert_eq!(

@@ -74,6 +74,131 @@ fn a_caller_with_a_key_file_calls_verifies_and_finds() {
     place.run(&["log", "replay", "data"]).exits(0);
 }
 
+/// A registry that names one card, and counts what it is asked.
+fn registry(card_hex: String) -> (String, std::sync::mpsc::Receiver<String>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut first = String::new();
+            stream.read_line(&mut first).unwrap();
+            let mut line = String::new();
+            while line != "\r\n" {
+                line.clear();
+                stream.read_line(&mut line).unwrap();
+            }
+            let body = json!({"matches": [{"capability_card_blob_hex": card_hex}]}).to_string();
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length:";
+            write!(stream.get_mut(), "{head} {}\r\n\r\n{body}", body.len()).unwrap();
+            if tell.send(first).is_err() {
+                return;
+            }
+        }
+    });
+    (url, asked)
+}
+
+// VA-DSP-1, VA-DSP-2, VA-DSP-7, VA-DSP-8: the registry is asked once, and the call does not go through it.
+#[test]
+fn a_capability_is_called_at_the_vacant_that_a_registry_names() {
+    let place = place();
+    place.run(&["vacant", "init", "ada.key"]).exits(0);
+    let node = place.serve();
+    let card = node.wire().get("/card").unwrap().ok();
+    let blob = card["capability_card_blob_hex"].as_str().unwrap();
+    let (registry, asked) = registry(blob.to_owned());
+    let call = |more: &[&str]| {
+        let mut arguments = vec![
+            "vacant", "call", &registry, "--key", "ada.key", "--text", "hi",
+        ];
+        arguments.extend(["--capability", "echoes"]);
+        arguments.extend(more);
+        place.run(&arguments)
+    };
+    // Somebody else named an address of this machine: that is for the user to allow.
+    let refused = call(&[]).exits(1);
+    assert!(refused.err.contains("--allow-private"), "{}", refused.err);
+    let told = call(&["--allow-private", "--json"]).exits(0).json();
+    assert_eq!(told["vacant_id"], card["vacant_id"]);
+    assert_eq!(told["text"], "echo: hi");
+    let heard: Vec<String> = asked.try_iter().collect();
+    let search = "POST /v1/query_capability?capability=echoes&limit=20 HTTP/1.1\r\n";
+    assert_eq!(
+        heard,
+        [search, search],
+        "one search a call, and nothing else"
+    );
+
+    // A hosted vacant asks the node's own registry.
+    let says = |capability: &str| {
+        let body = json!({"from": "bob", "capability": capability, "text": "me?"}).to_string();
+        node.wire().post("/send/vacant", body.as_bytes()).unwrap()
+    };
+    let told = says("echoes").ok();
+    assert_eq!(told["result"]["message"]["parts"][0]["text"], "echo: me?");
+    assert_eq!(says("flies").status, 404);
+    node.stop_well();
+    place.run(&["log", "replay", "data"]).exits(0);
+}
+
+// VA-CLI-1, VA-CLI-3
+#[test]
+fn a_vacant_is_served_from_a_home_that_it_makes_itself() {
+    let place = Place::new();
+    place.run(&["vacant", "init", "ada.key"]).exits(0);
+    let arguments = ["vacant", "serve", "--name", "dan", "--port", "0"];
+    let serve = |more: &[&str]| {
+        let mut command = place.command(&[&arguments, more].concat());
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        (child, serde_json::from_str::<Value>(&line).unwrap())
+    };
+    let stop = |mut child: std::process::Child| {
+        let id = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert!(child.wait().unwrap().success());
+    };
+    let (child, told) = serve(&[]);
+    assert_eq!(
+        (&told["name"], &told["host"]),
+        (&json!("dan"), &json!("127.0.0.1"))
+    );
+    assert_eq!(told["mcp"], false);
+    let endpoint = format!("http://127.0.0.1:{}/a2a/message/send", told["port"]);
+    assert_eq!(told["endpoint"], json!(endpoint));
+    let call = |endpoint: &str, text: &str| {
+        let arguments = [
+            "vacant", "call", endpoint, "--key", "ada.key", "--text", text,
+        ];
+        place.run(&arguments).exits(0).text()
+    };
+    assert_eq!(call(&endpoint, "one"), "echo: one\n");
+    stop(child);
+    // It is the same vacant, and knows its chains: the number 1 is used up.
+    let (child, again) = serve(&[]);
+    assert_eq!(again["vacant_id"], told["vacant_id"]);
+    let endpoint = format!("http://127.0.0.1:{}/a2a/message/send", again["port"]);
+    assert_eq!(call(&endpoint, "two"), "echo: two\n");
+    stop(child);
+    place.run(&["log", "verify", "dan.vacant/data"]).exits(0);
+    // In memory it forgets them, and says so to whoever goes on where it was.
+    let (child, forgot) = serve(&["--store", "memory"]);
+    let endpoint = format!("http://127.0.0.1:{}/a2a/message/send", forgot["port"]);
+    let refused = place.run(&[
+        "vacant", "call", &endpoint, "--key", "ada.key", "--text", "x",
+    ]);
+    assert!(refused.exits(1).err.contains("REPLAY_DETECTED"));
+    stop(child);
+    // Beyond this machine only when that is said.
+    let open = ["--host", "0.0.0.0", "--store", "memory"];
+    place.run(&[&arguments[..], &open].concat()).exits(2);
+}
+
 // VA-CLI-2, VA-CARD-3
 #[test]
 fn what_was_signed_is_told_from_what_was_changed() {

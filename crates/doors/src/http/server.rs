@@ -193,6 +193,12 @@ impl Server {
         self.door.connections.len()
     }
 
+    /// The same paths, to be mounted in a larger application (VA-SRV-18). Its own listener bounds connections there,
+    /// and says who may come without TLS.
+    pub fn router(&self) -> Router {
+        router::router(&self.door)
+    }
+
     /// Closes the door: accepts nothing more, finishes requests under way, answers the rest "try again", and
     /// drops what is left after the limit. The node itself is stopped afterwards, by whoever started it.
     pub async fn stop(self) {

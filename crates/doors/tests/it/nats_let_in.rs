@@ -54,7 +54,7 @@ async fn a_token_or_a_password_lets_in(build: Build) {
     greets(raw, &server.url(), Some(secret)).await;
 }
 
-// AG-NAT-7, AG-LIF-10, CH-JRN-11: success means that the broker took it.
+// AG-NAT-7, AG-LIF-10, CH-JRN-11, AG-SEC-2: success means that the broker took it.
 async fn what_the_broker_does_not_let_it_publish_is_not_delivered(build: Build) {
     let users = "authorization { users: [
         {user: other, password: pass},

@@ -112,7 +112,7 @@ fn words(told: &Value) -> String {
         .to_owned()
 }
 
-// CH-JRN-16, VA-SRV-9
+// CH-JRN-16, VA-SRV-9, VA-SRV-8, VA-REP-11
 #[tokio::test(flavor = "multi_thread")]
 async fn words_become_a_signed_answer() {
     let mut house = house(Setup::default(), KIND).await;
@@ -280,4 +280,29 @@ async fn a_restart_asks_again_only_where_that_does_no_harm() {
         assert_eq!(after.lines("said: wait"), usize::from(wanted.is_some()));
         after.node.stop().await;
     }
+}
+
+// VA-SRV-17, CH-NET-3: whoever was let in gets the answer, and nobody else is let in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_lets_a_call_that_is_under_way_finish() {
+    let mut house = house(Setup::default(), KIND).await;
+    let (body, _) = Caller::new([1; 32], bob()).call("wait");
+    let under_way = tokio::spawn(house.node.post(PATH, body).send());
+    house.asked.recv().await.unwrap();
+    let Running {
+        server,
+        office,
+        address,
+        ..
+    } = house.node;
+    let stopping = tokio::spawn(server.stop());
+    while tokio::net::TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!stopping.is_finished());
+    house.go_on.notify_one();
+    let (status, told) = answer(under_way.await.unwrap().unwrap()).await;
+    assert_eq!((status, words(&told)), (200, "said: wait".to_owned()));
+    stopping.await.unwrap();
+    office.stop().await.unwrap();
 }

@@ -1,6 +1,7 @@
 //! Hosted vacants over a real listener: lost answers, restarts, inboxes, cards and the registry.
 
 use chancery_core::protocol::{Caller as From, Door, Input, Protocol};
+use chancery_core::rows::RowKey;
 use chancery_node::suite::AnyInput;
 use chancery_node::vacants::Behaviour;
 use chancery_vacant::card::CapabilityCard;
@@ -254,5 +255,90 @@ async fn the_registry_finds_active_vacants_and_what_is_published() {
     answer(node.post("/admin/vacant", local).send().await.unwrap()).await;
     let path = format!("/v1/capability_card/{}", bob().hex());
     assert_eq!(node.get(&path).send().await.unwrap().status().as_u16(), 404);
+    node.stop().await;
+}
+
+// VA-SRV-18: the ready application, and its paths inside a larger one.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_paths_can_be_mounted_in_a_larger_application() {
+    let node = Setup::with_vacant().start().await;
+    let larger = axum::Router::new()
+        .route("/own", axum::routing::get(|| async { "its own" }))
+        .fallback_service(node.server.router());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move { axum::serve(listener, larger).await });
+    let client = reqwest::Client::new();
+    let own = client.get(format!("{base}/own")).send().await.unwrap();
+    assert_eq!(own.text().await.unwrap(), "its own");
+    let mut caller = Caller::new([1; 32], bob());
+    let (body, hash) = caller.call("mounted");
+    let post = |body| {
+        let request = client.post(format!("{base}{PATH}")).body(body);
+        request.header("content-type", "application/json").send()
+    };
+    let (status, told) = answer(post(body).await.unwrap()).await;
+    assert_eq!(status, 200);
+    let text = &told["result"]["message"]["parts"][0]["text"];
+    assert_eq!(text, "echo: mounted");
+    caller.accepted(hash);
+    // It is the same vacant: its own listener knows the chain.
+    let (body, _) = caller.call("home");
+    assert_eq!(call(&node, body).await.0, 200);
+    serving.abort();
+    node.stop().await;
+}
+
+/// Bodies of up to 1 MiB, each wrong in another way.
+fn shapes() -> Vec<Vec<u8>> {
+    const BYTES: usize = 1 << 20;
+    let filled = |open: &str, unit: &str, close: &str| {
+        let times = (BYTES - open.len() - close.len()) / unit.len();
+        format!("{open}{}{close}", unit.repeat(times)).into_bytes()
+    };
+    let parts = r#"{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"parts":["#;
+    vec![
+        Vec::new(),
+        vec![0; BYTES],
+        vec![0xff; BYTES],
+        filled("", "[", ""),
+        filled("[", "[],", "[]]"),
+        filled(r#"{"params":"#, "9", "}"),
+        filled(r#"{"params":1e"#, "9", "}"),
+        filled(r#"{"params":""#, r"\ud83d", r#""}"#),
+        filled(r#"{"a":0"#, r#","a":0"#, "}"),
+        filled(parts, r#"{"text":"a"},"#, r#"{"text":"a"}]}}}"#),
+        filled(&format!(r#"{parts}{{"text":""#), "a", r#""}]}}}"#),
+    ]
+}
+
+// VA-PERF-2, VA-SRV-14: each is refused while calls of a pair beside it are answered, and nothing of it stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_shape_of_a_body_takes_the_node_down_or_stays() {
+    let node = Setup::with_vacant().start().await;
+    let mut caller = Caller::new([1; 32], bob());
+    for body in shapes() {
+        let lines = node.office.gate().store().head().seq;
+        let rows = node
+            .office
+            .gate()
+            .store()
+            .scan(&RowKey::from_stored(""), None, usize::MAX);
+        let rows = rows.unwrap().len();
+        let start: Vec<u8> = body.iter().copied().take(80).collect();
+        let (status, told) = call(&node, body).await;
+        let start = String::from_utf8_lossy(&start).into_owned();
+        assert!(matches!(status, 400 | 413), "{status} {told} {start}");
+        assert_eq!(node.office.gate().store().head().seq, lines);
+        let after = node
+            .office
+            .gate()
+            .store()
+            .scan(&RowKey::from_stored(""), None, usize::MAX);
+        assert_eq!(after.unwrap().len(), rows);
+        let (body, hash) = caller.call("still here?");
+        assert_eq!(call(&node, body).await.0, 200);
+        caller.accepted(hash);
+    }
     node.stop().await;
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::protocol::{Caller, Door, Failure, Input, Protocol};
 use chancery_core::refusal::Refusal;
+use chancery_core::time::Time;
 use chancery_vacant::answer::Answer;
 use chancery_vacant::card::CapabilityCard;
 use chancery_vacant::dispatch::{Judged, check_target, judge};
@@ -25,6 +26,14 @@ use super::calls::{answer_of, busy};
 use super::{Vacants, lock};
 use crate::outbox::Carried;
 use crate::suite::AnyInput;
+
+/// A call of ours that waits for its target's word.
+#[derive(Clone, Debug)]
+pub struct Awaited {
+    line: Seq,
+    sent: SentCall,
+    since: Time,
+}
 
 /// What a scout finds, on its way.
 pub type Scouted<T> = Pin<Box<dyn Future<Output = Result<T, ProtocolError>> + Send>>;
@@ -64,10 +73,21 @@ impl Vacants {
             Some(card) => card,
             None => self.registered(&id)?,
         };
-        let endpoint = check_target(&card)?.to_owned();
+        self.endpoint_of(&card).await
+    }
+
+    /// The vacant of a card, and where it is when it is not hosted here: a signed address that may be called.
+    pub(super) async fn endpoint_of(
+        &self,
+        card: &CapabilityCard,
+    ) -> Result<(VacantId, Option<String>), Refusal> {
+        let endpoint = check_target(card)?.to_owned();
+        if self.find(&card.vacant_id.hex()).is_some() {
+            return Ok((card.vacant_id, None));
+        }
         let scout = self.scout.clone().ok_or_else(unreachable)?;
         scout.check(endpoint.clone()).await?;
-        Ok((id, Some(endpoint)))
+        Ok((card.vacant_id, Some(endpoint)))
     }
 
     /// The card of a vacant in this node's registry.
@@ -113,7 +133,7 @@ impl Vacants {
     }
 
     /// The call of ours that waits for its target's word; none when that is known already.
-    pub fn awaited(&self, envelope: &Bytes) -> Option<(Seq, SentCall)> {
+    pub fn awaited(&self, envelope: &Bytes) -> Option<Awaited> {
         let call = Message::of_record(envelope).ok()?.envelope;
         let pair: Pair = self
             .office
@@ -125,19 +145,21 @@ impl Vacants {
         let is_it = call
             .verify()
             .is_ok_and(|verified| verified.hash == sent.hash);
-        is_it.then_some((line, sent))
+        is_it.then_some(Awaited {
+            line,
+            sent,
+            since: call.timestamp,
+        })
     }
 
     /// Takes in what a target said about a call; what that makes of the delivery.
-    pub async fn heard_from(
-        &self,
-        (line, sent): &(Seq, SentCall),
-        status: u16,
-        body: &[u8],
-    ) -> Carried {
+    pub async fn heard_from(&self, awaited: &Awaited, status: u16, body: &[u8]) -> Carried {
+        let Awaited { line, sent, .. } = awaited;
         let max_bytes = self.office.gate().settings().vacant.max_bytes;
         match judge(status, body, &sent.hash, max_bytes) {
             Judged::Again => Carried::Failed { at_least: None },
+            Judged::Taken if !self.is_overdue(awaited) => Carried::Failed { at_least: None },
+            Judged::Taken => self.ended(awaited, Failure::BehaviourTimeout).await,
             Judged::Answered(message) => match self.take_answer(*line, *message).await {
                 Ok(message) => self.tell_asker(*line, Ok(message), Carried::Delivered),
                 Err(refusal) if refusal.retryable => Carried::Failed { at_least: None },
@@ -148,22 +170,34 @@ impl Vacants {
                     self.tell_asker(*line, Err(refusal), Carried::Delivered)
                 }
             },
-            Judged::Ended(why) => {
-                self.fail(*line, &sent.from, why).await;
-                let error = match why {
-                    Failure::BehaviourTimeout => ProtocolError::BehaviourTimeout,
-                    _ => ProtocolError::BehaviourFailed,
-                };
-                self.tell_asker(*line, Err(error.into()), Carried::Delivered)
-            }
-            Judged::Refused(error) => self.call_refused(*line, sent, error).await,
+            Judged::Ended(why) => self.ended(awaited, why).await,
+            Judged::Refused(error) => self.call_refused(awaited, error).await,
         }
     }
 
     /// A call that is not taken, or goes nowhere that it may go.
-    pub async fn call_refused(&self, line: Seq, sent: &SentCall, error: ProtocolError) -> Carried {
-        self.fail(line, &sent.from, Failure::CallRefused).await;
-        self.tell_asker(line, Err(error.into()), Carried::Refused)
+    pub async fn call_refused(&self, awaited: &Awaited, error: ProtocolError) -> Carried {
+        let Awaited { line, sent, .. } = awaited;
+        self.fail(*line, &sent.from, Failure::CallRefused).await;
+        self.tell_asker(*line, Err(error.into()), Carried::Refused)
+    }
+
+    /// A call that was taken and has no answer: its number is used up.
+    async fn ended(&self, awaited: &Awaited, why: Failure) -> Carried {
+        let Awaited { line, sent, .. } = awaited;
+        self.fail(*line, &sent.from, why).await;
+        let error = match why {
+            Failure::BehaviourTimeout => ProtocolError::BehaviourTimeout,
+            _ => ProtocolError::BehaviourFailed,
+        };
+        self.tell_asker(*line, Err(error.into()), Carried::Delivered)
+    }
+
+    /// Whether its target has had as long as a behaviour may take.
+    fn is_overdue(&self, awaited: &Awaited) -> bool {
+        let now = self.office.gate().clock().now();
+        now.since(awaited.since)
+            .is_some_and(|past| past >= self.timeout)
     }
 
     fn tell_asker(&self, line: Seq, what: Result<Bytes, Refusal>, carried: Carried) -> Carried {

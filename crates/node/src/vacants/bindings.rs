@@ -164,6 +164,7 @@ impl Vacants {
                     address: at.id.hex(),
                     from: String::new(),
                     text: heard.joined(),
+                    marked: None,
                 };
                 let words = responder.ask(slot, question, self.timeout).await;
                 let words = words.map_err(super::calls::refusal_of)?;

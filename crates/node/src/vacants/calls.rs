@@ -46,6 +46,9 @@ struct SendRequest {
     /// The id of the vacant that is called.
     #[serde(default)]
     to: Option<String>,
+    /// What whoever is called can do, instead: the registry says who that is.
+    #[serde(default)]
+    capability: Option<String>,
     /// The line of the call that is answered, instead.
     #[serde(default)]
     answers: Option<Seq>,
@@ -179,6 +182,7 @@ impl Vacants {
             address: at.id.hex(),
             from: accepted.caller.hex(),
             text: call.heard.joined(),
+            marked: None,
         };
         let heard = async {
             let slot = match slot {
@@ -318,7 +322,7 @@ impl Vacants {
         let request: SendRequest = match serde_json::from_slice(body) {
             Ok(request) => request,
             Err(_) => {
-                let reason = "the body has from, text, and to or answers";
+                let reason = "the body has from, text, and one of to, capability and answers";
                 return Some(self.reply(&id, Err(ProtocolError::format(reason).into())));
             }
         };
@@ -336,27 +340,43 @@ impl Vacants {
     ) -> Result<Bytes, Refusal> {
         let unknown = ProtocolError::NotFound("no such vacant is hosted here");
         let from = self.find(&request.from).cloned().ok_or(unknown)?;
-        match (request.to, request.answers) {
-            (None, Some(call)) => {
+        match (request.to, request.capability, request.answers) {
+            (None, None, Some(call)) => {
                 // Whichever binding the call came by: an owner does not see it, and identifiers do no harm.
                 let heard = self.heard_at(call).unwrap_or_default();
                 let says = Payload::text(Role::Agent, request.text);
                 let says = self.dressed(says, &heard, Some(call));
                 self.answer(&from.id, call, says).await
             }
-            (Some(to), None) => {
-                let (to, endpoint) = self.whereabouts(&to).await?;
-                let says = Payload::text(Role::User, request.text);
-                let vacants = Arc::clone(self);
-                outcome(tokio::spawn(async move {
-                    vacants
-                        .call_as(&from, (to, endpoint), says, idempotency)
-                        .await
-                }))
-                .await
+            (Some(to), None, None) => {
+                let target = self.whereabouts(&to).await?;
+                self.call_from(from, target, request.text, idempotency)
+                    .await
             }
-            _ => Err(ProtocolError::format("a request has either to or answers").into()),
+            (None, Some(capability), None) => {
+                let target = self.best_for(&capability).await?;
+                self.call_from(from, target, request.text, idempotency)
+                    .await
+            }
+            _ => {
+                let reason = "a request has one of to, capability and answers";
+                Err(ProtocolError::format(reason).into())
+            }
         }
+    }
+
+    async fn call_from(
+        self: &Arc<Self>,
+        from: Arc<HostedVacant>,
+        target: (VacantId, Option<String>),
+        text: String,
+        idempotency: Option<String>,
+    ) -> Result<Bytes, Refusal> {
+        let (vacants, says) = (Arc::clone(self), Payload::text(Role::User, text));
+        outcome(tokio::spawn(async move {
+            vacants.call_as(&from, target, says, idempotency).await
+        }))
+        .await
     }
 
     /// A hosted vacant calls another one. Where that is hosted here too, one line has the effects of both sides

@@ -8,6 +8,7 @@ mod behaviour;
 mod bindings;
 mod calls;
 mod cards;
+mod dispatch;
 mod lookup;
 mod resume;
 
@@ -25,7 +26,7 @@ use tokio::sync::{oneshot, watch};
 use crate::office::Office;
 use crate::respond::Slot;
 
-pub use abroad::{Scout, Scouted};
+pub use abroad::{Awaited, Scout, Scouted};
 pub use behaviour::Behaviour;
 pub use bindings::{Binding, OpenedCall, Withdrawal};
 pub use calls::NativeReply;

@@ -169,7 +169,7 @@ fn what_a_target_says_tells_whether_it_took_the_call() {
     );
     assert!(matches!(said(409, &lost), Judged::Answered(_)));
     let under_way = refusal("REPLAY_DETECTED", &tip, "");
-    assert!(matches!(said(409, &under_way), Judged::Again));
+    assert!(matches!(said(409, &under_way), Judged::Taken));
     let behind = refusal("REPLAY_DETECTED", &"0".repeat(64), "");
     assert!(matches!(said(409, &behind), Judged::Refused(_)));
     let failed = refusal("BEHAVIOUR_FAILED", "", "");

@@ -6,6 +6,8 @@ mod calls;
 mod error_pages;
 mod further_values;
 mod host;
+mod originated;
+mod registry;
 mod the_log;
 mod values;
 mod vectors;

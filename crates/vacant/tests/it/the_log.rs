@@ -1,5 +1,6 @@
 //! What the log holds, and what shows when it was changed.
 
+use chancery_core::rows::{Row, RowKey};
 use chancery_journal::{Chain, Check};
 use chancery_vacant::payload::Profile;
 
@@ -95,4 +96,29 @@ fn a_changed_text_fails_its_signature() {
             .iter()
             .any(|finding| signature(&finding.check))
     );
+}
+
+// VA-PERF-2: what is kept of a pair that rests; the log is kept beside it.
+#[test]
+fn a_pair_at_rest_takes_at_most_512_bytes() {
+    let mut host = Host::of(&["bob"]);
+    let fixed: usize = size_of(&host);
+    let callers = 64;
+    for number in 0..callers {
+        let name = format!("caller {number}");
+        let call = host.next(&name, "bob", "hi", Profile::Base);
+        let call = accepted(host.receive(&call)).call;
+        host.answer("bob", call, "ho").unwrap();
+    }
+    // Each caller has two ordered pairs: to bob, and back.
+    let each = (size_of(&host) - fixed) / (2 * callers);
+    assert!(each <= 512, "{each}");
+}
+
+/// The bytes of all rows, with what a map keeps beside each.
+fn size_of(host: &Host) -> usize {
+    let entry = std::mem::size_of::<(RowKey, Row)>();
+    let rows = host.rows().iter();
+    rows.map(|(key, row)| key.as_bytes().len() + row.bytes().len() + entry)
+        .sum()
 }

@@ -15,8 +15,8 @@ use chancery_vacant::wire::{from_message, read_json, to_jsonrpc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::super::load::{Ask, Told, body, told};
-use super::{NODE, PATH, SIGNATURE_HEADER, SIGNER_HEADER, key, target};
+use super::super::load::{Ask, Told, body, told, whole};
+use super::{NODE, PATH, SIGNATURE_HEADER, SIGNER_HEADER, key, shapes, target};
 use crate::helper::tell;
 use crate::measure::Latencies;
 use crate::now;
@@ -86,7 +86,10 @@ async fn answer(ask: Ask, sides: &mut Vec<Side>) -> Result<Told> {
                 ..Told::default()
             })
         }
-        Ask::Idle { .. } => anyhow::bail!("there is no idle measurement of calls"),
+        Ask::Idle { side, requests } => {
+            let side = sides.get_mut(side).context("no such server")?;
+            side.beside_large(requests).await
+        }
     }
 }
 
@@ -122,6 +125,41 @@ impl Side {
     }
 }
 
+impl Side {
+    /// The calls of one pair, one at a time, while another connection sends large bodies that are refused.
+    async fn beside_large(&mut self, calls: usize) -> Result<Told> {
+        let [caller, other, ..] = self.callers.as_mut_slice() else {
+            anyhow::bail!("there are two callers at least");
+        };
+        let mut times = Latencies::default();
+        let calls = async {
+            for _ in 0..calls {
+                let sent = Instant::now();
+                caller.call().await?;
+                times.add(sent.elapsed());
+            }
+            anyhow::Ok(())
+        };
+        let bodies = shapes::bodies();
+        let disturb = async {
+            for body in bodies.iter().cycle() {
+                other.post(body, "").await?;
+                other.refused().await?;
+            }
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            called = calls => called?,
+            ended = disturb => ended?,
+        }
+        Ok(Told {
+            p50_ms: times.percentile_ms(0.5),
+            p99_ms: times.percentile_ms(0.99),
+            ..Told::default()
+        })
+    }
+}
+
 impl Caller {
     async fn connect(to: SocketAddr, number: usize, is_node: bool) -> Result<Self> {
         let stream = TcpStream::connect(to).await?;
@@ -144,27 +182,33 @@ impl Caller {
     async fn call(&mut self) -> Result<()> {
         self.made += 1;
         let body = self.body()?;
-        let mut head = format!(
-            "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n",
-            body.len()
-        );
-        if !self.is_node {
-            let signature = hex::encode(&self.key.sign(&body));
-            head.push_str(&format!(
-                "{SIGNER_HEADER}: {}\r\n{SIGNATURE_HEADER}: {signature}\r\n",
-                self.id.hex()
-            ));
-        }
-        head.push_str("\r\n");
-        self.stream
-            .write_all(&[head.as_bytes(), &body].concat())
-            .await?;
+        let signed = match self.is_node {
+            true => String::new(),
+            false => format!(
+                "{SIGNER_HEADER}: {}\r\n{SIGNATURE_HEADER}: {}\r\n",
+                self.id.hex(),
+                hex::encode(&self.key.sign(&body))
+            ),
+        };
+        self.post(&body, &signed).await?;
         let answer = self.answer().await?;
         match self.is_node {
             true => self.check(&answer),
             false => self.check_bare(&answer, &body),
         }
+    }
+
+    /// Sends a body, with what else its head has to say.
+    async fn post(&mut self, body: &[u8], headers: &str) -> Result<()> {
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n{headers}\r\n",
+            body.len()
+        );
+        Ok(self
+            .stream
+            .write_all(&[head.as_bytes(), body].concat())
+            .await?)
     }
 
     /// A call: for the bare server in the same form without the signature, which stands in a header.
@@ -197,6 +241,19 @@ impl Caller {
             ensure!(self.buffer.len() <= ANSWER_BYTES, "an answer is too long");
             if let Some(body) = body(&self.buffer)? {
                 return Ok(body.to_vec());
+            }
+        }
+    }
+
+    /// Reads an answer that is a refusal.
+    async fn refused(&mut self) -> Result<()> {
+        self.buffer.clear();
+        loop {
+            let read = self.stream.read_buf(&mut self.buffer).await?;
+            ensure!(read > 0, "the server hung up");
+            if let Some((status, _)) = whole(&self.buffer)? {
+                ensure!(status.starts_with(b"4"), "a body was not refused");
+                return Ok(());
             }
         }
     }

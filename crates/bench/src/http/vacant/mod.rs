@@ -3,6 +3,7 @@
 
 mod bare;
 mod load;
+mod shapes;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub(crate) use load::help;
 
 /// Chains, each with one call under way.
 const PAIRS: usize = 64;
+/// Calls of one pair that are timed while others send what is slow to refuse.
+const BESIDE_LARGE: usize = 500;
 /// Names the signature of a request to the bare server.
 const SIGNATURE_HEADER: &str = "x-signature";
 /// Names its signer.
@@ -138,6 +141,15 @@ where
         idle: false,
     })?;
     (report.p50_ms, report.p99_ms, report.p999_ms) = (told.p50_ms, told.p99_ms, told.p999_ms);
+    let beside: Told = load.ask(&Ask::Idle {
+        side: NODE,
+        requests: BESIDE_LARGE,
+    })?;
+    report.note(format!(
+        "{BESIDE_LARGE} calls of one pair beside refused bodies of 1 MiB in every shape: p50 {:.1} ms, p99 {:.1} ms",
+        beside.p50_ms.unwrap_or_default(),
+        beside.p99_ms.unwrap_or_default()
+    ));
     report.note(format!(
         "{PAIRS} chains, one call of each under way, every answer verified; processor time a call is the server's, \
          {:.1} µs of the bare one",

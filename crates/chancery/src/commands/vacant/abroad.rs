@@ -12,7 +12,7 @@ use crate::exit::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take (VA-DSP-9).
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of an answer (VA-DSP-9).
 const ANSWER_BYTES: usize = 1 << 20;
 

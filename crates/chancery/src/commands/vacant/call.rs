@@ -6,23 +6,23 @@ use std::path::PathBuf;
 use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::digest::hex;
 use chancery_core::ids::v4;
-use chancery_core::json::Value as Json;
 use chancery_core::keys::ed25519::SigningKey;
+use chancery_core::protocol::Failure as Failed;
 use chancery_node::Clock;
 use chancery_vacant::card::CapabilityCard;
-use chancery_vacant::dispatch::{check_target, error_of_status};
+use chancery_vacant::dispatch::{Judged, SearchArgs, check_target, choose, error_of_status, judge};
 use chancery_vacant::envelope::{Draft, Envelope, Verified};
 use chancery_vacant::error::ProtocolError;
 use chancery_vacant::id::VacantId;
 use chancery_vacant::payload::{Payload, Profile, Role};
-use chancery_vacant::wire::{from_jsonrpc, from_message, read_json, to_jsonrpc};
+use chancery_vacant::wire::{from_jsonrpc, read_json, to_jsonrpc};
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
 use super::abroad::{self, Answer, NamedBy};
 use super::chains::{Chains, Standing};
-use super::told;
+use super::{search, told};
 use crate::client::block_on;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::secret_file;
@@ -34,8 +34,11 @@ const MAX_BYTES: usize = 1 << 20;
 /// What `call` takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CallArgs {
-    /// A node, an agent card, or a vacant's /card
+    /// A node, an agent card, or a vacant's /card; with --capability a registry
     url: String,
+    /// Call whom the registry names first for what can do this
+    #[arg(long, value_name = "TEXT")]
+    capability: Option<String>,
     /// The caller's key file
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -63,7 +66,10 @@ pub(crate) fn run(args: &CallArgs, terminal: &mut Terminal) -> Outcome {
     });
     let chains = Chains::read(&state)?;
     let (card, answer) = block_on(async {
-        let card = find(args).await?;
+        let card = match &args.capability {
+            Some(capability) => discover(args, capability).await?,
+            None => find(args).await?,
+        };
         let endpoint = check_target(&card).map_err(told)?.to_owned();
         let mut caller = Caller {
             key,
@@ -107,6 +113,15 @@ fn named_by(args: &CallArgs, endpoint: &str) -> NamedBy {
     } else {
         NamedBy::Somebody
     }
+}
+
+/// The first of those that a registry names for a capability and that can be called. It is only asked: the call does not
+/// go through it (VA-DSP-1, VA-DSP-8).
+async fn discover(args: &CallArgs, capability: &str) -> Result<CapabilityCard, Failure> {
+    let asked = SearchArgs::new(capability);
+    let cards = search::cards(&args.url, asked.query, asked.limit).await?;
+    let matches: Vec<_> = cards.into_iter().map(Some).collect();
+    choose(&matches, None).cloned().map_err(told)
 }
 
 /// The signed card behind the address: from `/card`, or from the extension of an agent card (VA-A2A-12).
@@ -197,51 +212,45 @@ impl Caller {
         verified: Verified,
     ) -> Result<(Envelope, Verified), Failure> {
         let answer = self.post(body).await?;
-        let value = read_json(&answer.body, MAX_BYTES);
-        let value = value.unwrap_or(Json::Null);
         let mut standing = self.chains.standing(&self.target)?;
-        let error = value.get("error");
-        let tip = error.and_then(|error| {
-            let info = error.get("data")?.as_array()?.first()?;
-            info.get("metadata")?.get("chain_tip")?.as_str()
-        });
-        let is_taken = match answer.status {
-            200 | 500 | 504 => true,
-            409 => tip == Some(verified.hash.hex().as_str()),
-            _ => false,
+        let judged = judge(answer.status, &answer.body, &verified.hash, MAX_BYTES);
+        let outcome = match judged {
+            Judged::Answered(message) => self.check(&message.envelope, sent, &mut standing),
+            Judged::Ended(Failed::BehaviourTimeout) => Err(ProtocolError::BehaviourTimeout),
+            Judged::Ended(_) => Err(ProtocolError::BehaviourFailed),
+            // Longer than a behaviour may take: there will be no answer.
+            Judged::Taken if is_overdue(sent) => Err(ProtocolError::BehaviourTimeout),
+            Judged::Taken | Judged::Again => {
+                let error = error_of_status(answer.status, None);
+                return Err(told(error).next("call again: the same call is sent first"));
+            }
+            Judged::Refused(error) => {
+                self.chains.set_pending(&self.target, None)?;
+                return Err(told(error));
+            }
         };
-        let message = match answer.status {
-            200 => value.get("result").and_then(|result| result.get("message")),
-            409 if is_taken => error.and_then(|error| error.get("response")),
-            _ => None,
-        };
-        let told_answer = message.map(|message| self.check(message, sent, &mut standing));
-        let told_answer = told_answer.transpose().map_err(told)?;
-        if is_taken && standing.request.last_sequence_no < sent.sequence_no {
+        if standing.request.last_sequence_no < sent.sequence_no {
             let advanced = standing.request.check_and_advance(sent, verified.hash);
             advanced.map_err(told)?;
         }
         self.chains.keep(&self.target, &standing)?;
         self.chains.set_pending(&self.target, None)?;
-        told_answer.ok_or_else(|| told(refusal(&answer, error)))
+        outcome.map_err(told)
     }
 
     /// VA-DSP-6, in its order.
     fn check(
         &self,
-        message: &Json<'_>,
+        answer: &Envelope,
         sent: &Envelope,
         standing: &mut Standing,
     ) -> Result<(Envelope, Verified), ProtocolError> {
-        let answer = from_message(message)?;
         let verified = answer.verify_under(&self.target)?;
         if answer.from != self.target || answer.to != sent.from {
             return Err(ProtocolError::format("the answer is of another pair"));
         }
-        standing
-            .response
-            .check_and_advance(&answer, verified.hash)?;
-        Ok((answer, verified))
+        standing.response.check_and_advance(answer, verified.hash)?;
+        Ok((answer.clone(), verified))
     }
 
     async fn post(&self, body: &[u8]) -> Result<Answer, Failure> {
@@ -254,14 +263,7 @@ impl Caller {
     }
 }
 
-fn refusal(answer: &Answer, error: Option<&Json<'_>>) -> ProtocolError {
-    let reason = error.and_then(|error| {
-        let info = error.get("data")?.as_array()?.first()?;
-        info.get("reason")?.as_str().map(str::to_owned)
-    });
-    match answer.status {
-        500 => ProtocolError::BehaviourFailed,
-        504 => ProtocolError::BehaviourTimeout,
-        status => error_of_status(status, reason.as_deref()),
-    }
+fn is_overdue(sent: &Envelope) -> bool {
+    let past = Clock::System.now().since(sent.timestamp);
+    past.is_some_and(|past| past >= abroad::TIMEOUT)
 }

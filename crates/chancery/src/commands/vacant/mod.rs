@@ -1,9 +1,10 @@
-//! `chancery vacant`: a vacant without a node. Makes its key and card, calls others, and checks what they said.
+//! `chancery vacant`: a vacant by itself. Makes its key and card, serves it, calls others, and checks what they said.
 
 mod abroad;
 mod call;
 mod chains;
 mod search;
+mod serve;
 mod verify;
 
 use std::io::Write as _;
@@ -17,6 +18,7 @@ use chancery_vacant::id::VacantId;
 use clap::Subcommand;
 use serde_json::json;
 
+use crate::config::{Flags, Sources};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::secret_file;
 use crate::terminal::Terminal;
@@ -32,6 +34,9 @@ pub(crate) enum VacantCommand {
         after_help = "Example:\n  chancery vacant card --key ada.key --capability 'proves theorems' --endpoint https://ada.example/a2a/message/send"
     )]
     Card(CardArgs),
+    /// Serve one vacant from a folder of its own, which is made if it is not there
+    #[command(after_help = "Example:\n  chancery vacant serve --name ada --port 8443")]
+    Serve(serve::ServeArgs),
     /// Call a vacant, and verify its answer
     #[command(
         after_help = "Example:\n  chancery vacant call http://127.0.0.1:8700 --key ada.key --text 'hello'"
@@ -77,10 +82,15 @@ pub(crate) struct CardArgs {
 }
 
 /// Runs a command of `vacant`.
-pub(crate) fn run(command: VacantCommand, terminal: &mut Terminal) -> Outcome {
+pub(crate) fn run(
+    command: VacantCommand,
+    sources: &dyn Fn(Flags) -> Sources,
+    terminal: &mut Terminal,
+) -> Outcome {
     match command {
         VacantCommand::Init(args) => init(&args, terminal),
         VacantCommand::Card(args) => card(&args, terminal),
+        VacantCommand::Serve(args) => serve::run(&args, sources, terminal),
         VacantCommand::Call(args) => call::run(&args, terminal),
         VacantCommand::Verify(args) => verify::run(&args, terminal),
         VacantCommand::Search(args) => search::run(&args, terminal),

@@ -23,13 +23,7 @@ pub(crate) struct SearchArgs {
 
 /// Tells the matches whose cards verify.
 pub(crate) fn run(args: &SearchArgs, terminal: &mut Terminal) -> Outcome {
-    let blobs = block_on(ask(args))?;
-    let cards: Vec<CapabilityCard> = blobs
-        .iter()
-        .filter_map(|blob| hex::decode(blob).ok())
-        .filter_map(|blob| CapabilityCard::deserialize(&blob).ok())
-        .filter(CapabilityCard::verify)
-        .collect();
+    let cards = block_on(cards(&args.url, &args.query, args.limit.into()))?;
     if terminal.json {
         for card in &cards {
             terminal.json_line(&json!({
@@ -51,13 +45,25 @@ pub(crate) fn run(args: &SearchArgs, terminal: &mut Terminal) -> Outcome {
     })
 }
 
-async fn ask(args: &SearchArgs) -> Result<Vec<String>, Failure> {
-    let mut url = abroad::parse(&args.url)?;
+/// The cards that a registry names and that verify, in its order.
+pub(super) async fn cards(
+    registry: &str,
+    query: &str,
+    limit: usize,
+) -> Result<Vec<CapabilityCard>, Failure> {
+    let blobs = ask(registry, query, limit).await?;
+    let blobs = blobs.iter().filter_map(|blob| hex::decode(blob).ok());
+    let cards = blobs.filter_map(|blob| CapabilityCard::deserialize(&blob).ok());
+    Ok(cards.filter(CapabilityCard::verify).collect())
+}
+
+async fn ask(registry: &str, query: &str, limit: usize) -> Result<Vec<String>, Failure> {
+    let mut url = abroad::parse(registry)?;
     let http = abroad::client(&url, NamedBy::User).await?;
-    let limit = args.limit.to_string();
+    let limit = limit.to_string();
     url.set_path("/v1/query_capability");
     url.query_pairs_mut()
-        .append_pair("capability", &args.query)
+        .append_pair("capability", query)
         .append_pair("limit", &limit);
     let answer = abroad::read(&url, http.post(url.clone()).send().await).await?;
     let (answer, name) = if answer.status == 404 {
@@ -65,7 +71,7 @@ async fn ask(args: &SearchArgs) -> Result<Vec<String>, Failure> {
         url.set_path("/v1/search_capability");
         url.query_pairs_mut()
             .clear()
-            .append_pair("q", &args.query)
+            .append_pair("q", query)
             .append_pair("limit", &limit)
             .append_pair("include_local", "false");
         let answer = abroad::read(&url, http.get(url.clone()).send().await).await?;
