@@ -73,6 +73,8 @@ const COMMANDS: &[&str] = &[
     "vacant call",
     "vacant verify",
     "vacant search",
+    "vacant serve",
+    "vacant prune",
     "log",
     "log tail",
     "log show",
