@@ -155,3 +155,53 @@ fn a_peers_behaviour_that_cannot_be_is_refused_at_the_start() {
         assert!(refused.err.contains(says), "{}", refused.err);
     }
 }
+
+// AG-AUD-4: the timeline of a channel is read out of the log, by whoever has it.
+#[test]
+fn what_was_said_in_a_channel_is_told_in_its_order() {
+    let folder = folder("echo", "");
+    let node = folder.serve();
+    let mut wire = node.wire();
+    direct(&mut wire, "int-1", "one \u{1b}[31m");
+    assert_eq!(end(&told(&mut wire, "int-1")).0, "completed");
+    node.stop_well();
+    let timeline = ["log", "timeline", "builders", "data"];
+    let entries = folder
+        .run(&[&timeline[..], &["--json"]].concat())
+        .exits(0)
+        .text();
+    let entries: Vec<Value> = entries
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let kinds: Vec<&Value> = entries.iter().map(|entry| &entry["kind"]).collect();
+    assert_eq!(kinds, ["direct", "receipt", "trace"]);
+    for entry in &entries {
+        assert_eq!(entry["channel"], "builders");
+        assert_eq!(entry["direction"], "sent");
+        assert_eq!(entry["interaction_id"], "int-1");
+        assert!(
+            entry["id"].is_string() && entry["timestamp"].is_string() && entry["body"].is_object()
+        );
+    }
+    assert_eq!(
+        (&entries[0]["from"], &entries[0]["to"]),
+        (&json!("ann"), &json!("bob"))
+    );
+    assert_eq!(entries[0]["preview"], "one \u{1b}[31m");
+    assert_eq!(entries[1]["reply_to"], entries[0]["id"]);
+    // For people nothing of it speaks to the terminal.
+    let table = folder.run(&timeline).exits(0).text();
+    assert!(
+        table.contains("one \\u{1b}[31m") && !table.contains('\u{1b}'),
+        "{table}"
+    );
+    let last = folder
+        .run(&[&timeline[..], &["--limit", "1", "--json"]].concat())
+        .exits(0);
+    assert_eq!(last.json()["kind"], "trace");
+    let other = folder
+        .run(&["log", "timeline", "elsewhere", "data", "--json"])
+        .exits(0);
+    assert_eq!(other.text(), "");
+}

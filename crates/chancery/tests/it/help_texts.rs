@@ -82,6 +82,7 @@ const COMMANDS: &[&str] = &[
     "log verify",
     "log replay",
     "log explain",
+    "log timeline",
     "canon",
     "schema",
     "conform",

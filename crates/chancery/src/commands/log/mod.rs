@@ -8,6 +8,7 @@ mod render;
 mod replay;
 mod show;
 mod tail;
+mod timeline;
 mod verify;
 mod what_if;
 
@@ -47,6 +48,9 @@ pub(crate) enum LogCommand {
     /// Which checks an envelope passed or failed, and what it changed
     #[command(after_help = "Example:\n  chancery log explain 019502a4-7e5c-7000-8000-000000000001")]
     Explain(explain::ExplainArgs),
+    /// What was said in an AGH channel, in its order
+    #[command(after_help = "Example:\n  chancery log timeline builders chancery-data")]
+    Timeline(timeline::TimelineArgs),
 }
 
 /// Which log.
@@ -144,6 +148,7 @@ fn place(at: Option<Where>, files: &[LogFile]) -> String {
 pub(crate) fn run(command: LogCommand, sources: SourcesOf<'_>, terminal: &mut Terminal) -> Outcome {
     match command {
         LogCommand::Tail(args) => tail::run(&args, sources, terminal),
+        LogCommand::Timeline(args) => timeline::run(&args, sources, terminal),
         LogCommand::Show(args) => show::run(&args, sources, terminal),
         LogCommand::Export(args) => export::run(&args, sources, terminal),
         LogCommand::Verify(args) => verify::run(&args, sources, terminal),
