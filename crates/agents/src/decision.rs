@@ -3,7 +3,6 @@
 //! An output is one decision, or a list of them that are carried out in order. Numbers of an action stay as they are
 //! written, because the rules judge how money is spelled (VC-MON-3).
 
-use chancery_core::canonical::write_string;
 use chancery_core::json::{self, Object, ReadRules, Value};
 
 use crate::memory::{self, Entry, Type};
@@ -102,7 +101,7 @@ fn decode_one(value: &Value<'_>) -> Option<Decision> {
         "emit_envelope" => {
             only(members, &["to", "in_reply_to", "idempotency_key", "action"])?;
             let mut action = Vec::new();
-            write_as_written(members.get("action")?, &mut action);
+            members.get("action")?.write_as_read(&mut action);
             Some(Decision::Emit(Emit {
                 to: text("to")?,
                 in_reply_to: nullable(members, "in_reply_to")?,
@@ -131,38 +130,5 @@ fn nullable(members: &Object<'_>, name: &str) -> Option<Option<String>> {
     match members.get(name) {
         None | Some(Value::Null) => Some(None),
         Some(value) => value.as_str().map(|text| Some(text.to_owned())),
-    }
-}
-
-/// JSON with the tokens of its numbers as they were.
-pub(crate) fn write_as_written(value: &Value<'_>, out: &mut Vec<u8>) {
-    match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(true) => out.extend_from_slice(b"true"),
-        Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Number(number) => out.extend_from_slice(number.token().as_bytes()),
-        Value::String(text) => write_string(text, out),
-        Value::Array(items) => {
-            out.push(b'[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                write_as_written(item, out);
-            }
-            out.push(b']');
-        }
-        Value::Object(members) => {
-            out.push(b'{');
-            for (index, (name, member)) in members.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                write_string(name, out);
-                out.push(b':');
-                write_as_written(member, out);
-            }
-            out.push(b'}');
-        }
     }
 }

@@ -6,8 +6,6 @@ use chancery_core::json::Value;
 use chancery_vibe::guard::Private;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::write_as_written;
-
 /// The tag of a value that must not be said (VC-PRIV-3).
 pub const PRIVATE_UTILITY: &str = "PRIVATE_UTILITY";
 /// Values that a memory holds at most.
@@ -68,7 +66,7 @@ impl Entry {
             _ => false,
         };
         let mut text = Vec::new();
-        write_as_written(value, &mut text);
+        value.write_as_read(&mut text);
         let value: serde_json::Value = serde_json::from_slice(&text).ok()?;
         let is_amount = kind == Type::Int && value.as_u64().is_some();
         (fits && (!private || is_amount)).then_some(Self {

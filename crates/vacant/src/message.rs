@@ -1,7 +1,7 @@
 //! A decoded envelope as rules and lines need it.
 
 use bytes::Bytes;
-use chancery_core::canonical::{Dialect, canonical_cutting, write_string};
+use chancery_core::canonical::{Dialect, canonical_cutting};
 use chancery_core::json::Value;
 
 use crate::envelope::{Envelope, Verified};
@@ -35,7 +35,7 @@ impl Message {
         let canonical = canonical_cutting(message, "", Dialect::Vibe);
         let raw = (!canonical.verbatim()).then(|| {
             let mut text = Vec::new();
-            write_as_received(message, &mut text);
+            message.write_as_read(&mut text);
             Bytes::from(text)
         });
         Ok(Self {
@@ -71,38 +71,5 @@ impl Message {
             ));
         }
         Ok(())
-    }
-}
-
-/// Writes a value in its own order, each number by its token.
-fn write_as_received(value: &Value<'_>, out: &mut Vec<u8>) {
-    match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(true) => out.extend_from_slice(b"true"),
-        Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Number(number) => out.extend_from_slice(number.token().as_bytes()),
-        Value::String(text) => write_string(text, out),
-        Value::Array(items) => {
-            out.push(b'[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                write_as_received(item, out);
-            }
-            out.push(b']');
-        }
-        Value::Object(members) => {
-            out.push(b'{');
-            for (index, (name, member)) in members.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                write_string(name, out);
-                out.push(b':');
-                write_as_received(member, out);
-            }
-            out.push(b'}');
-        }
     }
 }

@@ -15,6 +15,7 @@ mod read;
 mod rules;
 mod text;
 mod value;
+mod written;
 
 pub use fault::{Fault, FaultKind};
 pub use number::Number;
