@@ -1,55 +1,101 @@
-//! Which requirement ids have a test that names them.
+//! The conformance page: every requirement, and whether it is done, built differently, or not done.
 //!
-//! A citation counts when it stands in a test: a file under a crate's `tests/`, a `#[cfg(test)]` module, or the code of
-//! a doc test. It is counted once per test function. The count says that a test claims to show the requirement; it does
-//! not say that the test is good.
+//! Done means that a test which `ci` runs names the id: in a file under a crate's `tests/`, in a `#[cfg(test)]` module, or in
+//! the code of a doc test. That says that a test claims to show the requirement; it does not say that the test is good.
+//! Built differently and not built are what `docs/deviations.md` says.
 
+mod deviations;
 pub mod ids;
 mod tests_in;
 
 use crate::project::{self, TreeFile};
 use crate::tidy;
 use anyhow::{Context, Result};
+use deviations::Deviations;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use tests_in::TestLine;
 
-/// Per id, in the order of the list: how many tests cite it.
-type Counts<'a> = Vec<(&'a str, usize)>;
+/// Where the page stands.
+const PAGE: &str = "docs/conformance.md";
+const DEVIATIONS: &str = "docs/deviations.md";
+/// Tests that a row names; of the others it tells how many there are.
+const NAMED_TESTS: usize = 3;
 
-/// How the counts are shown.
+const HEAD: &str = "\
+# Conformance
+
+Every requirement of `docs/spec/`, and what shows that it is met. `cargo xtask conformance > docs/conformance.md` writes this
+page, and `cargo xtask ci` fails when it is not what the tree says. A requirement is done when a test that `ci` runs names
+it, and deviates when `docs/deviations.md` says what is done instead.
+
+| id | state | shown by |
+|---|---|---|
+";
+
+/// What is wanted.
 pub enum Form {
-    /// By group, for a person.
-    Table,
-    /// All of them, for a program.
+    /// The page.
+    Page,
+    /// The same for a program, with all tests.
     Json,
-    /// In one line, for the end of a run.
-    Total,
+    /// Whether the page in the tree is the page.
+    Check,
+}
+
+/// How a requirement stands.
+#[derive(Debug, PartialEq, Eq)]
+enum State<'a> {
+    Done,
+    /// With what is done instead.
+    Deviates(&'a str),
+    NotDone,
+}
+
+/// A requirement, how it stands, and the tests that name it.
+struct Row<'a> {
+    id: &'a str,
+    state: State<'a>,
+    tests: Vec<String>,
 }
 
 /// `cargo xtask conformance`.
 pub fn conformance(form: &Form) -> Result<ExitCode> {
     let files = project::tree(&project::root())?;
-    let list = files
-        .iter()
-        .find(|file| file.path == tidy::IDS)
-        .and_then(TreeFile::text);
-    let counts = count(
-        list.with_context(|| format!("{} is missing", tidy::IDS))?,
-        &files,
-    );
+    let text = |path: &str| files.iter().find(|file| file.path == path)?.text();
+    let missing = |path: &'static str| move || format!("{path} is missing");
+    let list = text(tidy::IDS).with_context(missing(tidy::IDS))?;
+    let told = text(DEVIATIONS).with_context(missing(DEVIATIONS))?;
+    let rows = rows(list, told, &files);
     match form {
-        Form::Table => print!("{}", table(&counts)),
-        Form::Json => println!("{}", serde_json::to_string_pretty(&json(&counts))?),
-        Form::Total => println!("{}", total(&counts)),
+        Form::Page => print!("{}", page(&rows)),
+        Form::Json => println!("{}", serde_json::to_string_pretty(&json(&rows))?),
+        Form::Check => return Ok(check(text(PAGE).unwrap_or_default(), &rows)),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn count<'a>(list: &'a str, files: &[TreeFile]) -> Counts<'a> {
+fn rows<'a>(list: &'a str, told: &'a str, files: &[TreeFile]) -> Vec<Row<'a>> {
+    let deviations = Deviations::of(told);
+    let mut citing = citing(list, files);
+    let row = |id| {
+        let tests: Vec<String> = citing.remove(id).unwrap_or_default().into_iter().collect();
+        let state = match deviations.instead_of(id) {
+            _ if deviations.lacks(id) => State::NotDone,
+            Some(instead) => State::Deviates(instead),
+            None if tests.is_empty() => State::NotDone,
+            None => State::Done,
+        };
+        Row { id, state, tests }
+    };
+    ids::listed(list).map(row).collect()
+}
+
+/// The tests that name each id.
+fn citing<'a>(list: &'a str, files: &[TreeFile]) -> BTreeMap<&'a str, BTreeSet<String>> {
     let ids: Vec<&str> = ids::listed(list).collect();
     let prefixes: BTreeSet<&str> = ids.iter().filter_map(|id| id.split('-').next()).collect();
-    let mut citing: BTreeMap<&str, BTreeSet<(String, String)>> = BTreeMap::new();
+    let mut citing: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for TestLine {
         file,
         test,
@@ -63,111 +109,146 @@ fn count<'a>(list: &'a str, files: &[TreeFile]) -> Counts<'a> {
         }
         let cites = |id: &str| ids::is_cited(text, id) || (begins && ids::is_in_name(&test, id));
         for id in ids.iter().filter(|id| cites(id)) {
-            citing
-                .entry(id)
-                .or_default()
-                .insert((file.to_owned(), test.clone()));
+            citing.entry(id).or_default().insert(name_of(file, &test));
         }
     }
-    ids.into_iter()
-        .map(|id| (id, citing.get(id).map_or(0, BTreeSet::len)))
-        .collect()
+    citing
 }
 
-/// `VX-DUP` of `VX-DUP-3`; the actions of Vibe Commerce are one group.
-fn group(id: &str) -> &str {
-    let second = id.match_indices('-').nth(1);
-    second.map_or(id, |(at, _)| &id[..at])
-}
-
-fn table(counts: &Counts) -> String {
-    let mut groups: Vec<(&str, Counts)> = Vec::new();
-    for &(id, tests) in counts {
-        match groups.iter_mut().find(|(name, _)| *name == group(id)) {
-            Some((_, members)) => members.push((id, tests)),
-            None => groups.push((group(id), vec![(id, tests)])),
-        }
+/// `node::crashes::a_test` of a function in `crates/node/tests/it/crashes.rs`.
+fn name_of(file: &str, test: &str) -> String {
+    let place = file.trim_start_matches("crates/").trim_end_matches(".rs");
+    let left_out = ["src", "tests", "it", "mod", "lib"];
+    let mut parts: Vec<&str> = place
+        .split('/')
+        .filter(|part| !left_out.contains(part))
+        .collect();
+    if !test.is_empty() {
+        parts.push(test);
     }
-    let mut out = format!(
-        "{:<10} {:>5} {:>6} {:>6}  cited by tests (id x tests)\n",
-        "group", "ids", "cited", "not"
-    );
-    for (name, members) in groups {
-        let cited: Vec<String> = members
-            .iter()
-            .filter(|(_, tests)| *tests > 0)
-            .map(|(id, tests)| format!("{} x{tests}", &id[name.len() + 1..]))
-            .collect();
-        let (all, some) = (members.len(), cited.len());
-        out += format!(
-            "{name:<10} {all:>5} {some:>6} {:>6}  {}",
-            all - some,
-            cited.join(", ")
-        )
-        .trim_end();
-        out += "\n";
-    }
-    out + &total(counts) + "\n"
+    parts.join("::")
 }
 
-fn total(counts: &Counts) -> String {
-    let cited = counts.iter().filter(|(_, tests)| *tests > 0).count();
+fn page(rows: &[Row]) -> String {
+    let mut page = HEAD.to_owned();
+    for row in rows {
+        page += &line(row);
+    }
+    page + "\n" + &total(rows) + "\n"
+}
+
+fn line(Row { id, state, tests }: &Row) -> String {
+    let named: Vec<String> = tests
+        .iter()
+        .take(NAMED_TESTS)
+        .map(|test| format!("`{test}`"))
+        .collect();
+    let mut shown = named.join(", ");
+    if tests.len() > NAMED_TESTS {
+        shown += &format!(" and {} more", tests.len() - NAMED_TESTS);
+    }
+    match state {
+        State::Done => format!("| {id} | done | {shown} |\n"),
+        State::Deviates(instead) => format!("| {id} | deviates | {instead} |\n"),
+        State::NotDone => format!("| {id} | not done | |\n"),
+    }
+}
+
+fn total(rows: &[Row]) -> String {
+    let count = |is: fn(&State) -> bool| rows.iter().filter(|row| is(&row.state)).count();
     format!(
-        "{} ids, {cited} cited, {} not",
-        counts.len(),
-        counts.len() - cited
+        "{} done, {} deviate, {} not done",
+        count(|state| *state == State::Done),
+        count(|state| matches!(state, State::Deviates(_))),
+        count(|state| *state == State::NotDone),
     )
 }
 
-fn json(counts: &Counts) -> serde_json::Value {
-    let cited = counts.iter().filter(|(_, tests)| *tests > 0).count();
-    let ids: Vec<_> = counts
-        .iter()
-        .map(|(id, tests)| serde_json::json!({ "id": id, "tests": tests }))
-        .collect();
-    serde_json::json!({
-        "total": counts.len(), "cited": cited, "not_cited": counts.len() - cited, "ids": ids
-    })
+/// Says which rows of the page in the tree are not what they should be.
+fn check(found: &str, rows: &[Row]) -> ExitCode {
+    let expected = page(rows);
+    println!("{}", total(rows));
+    if found == expected {
+        return ExitCode::SUCCESS;
+    }
+    let stands: BTreeSet<&str> = found.lines().collect();
+    for line in expected.lines().filter(|line| !stands.contains(line)) {
+        println!("{PAGE} lacks: {line}");
+    }
+    println!("write the page anew: cargo xtask conformance > {PAGE}");
+    ExitCode::FAILURE
+}
+
+fn json(rows: &[Row]) -> serde_json::Value {
+    let state = |row: &Row| match row.state {
+        State::Done => "done",
+        State::Deviates(_) => "deviates",
+        State::NotDone => "not done",
+    };
+    rows.iter()
+        .map(|row| serde_json::json!({"id": row.id, "state": state(row), "tests": row.tests}))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn counts_tests_not_lines() {
+    const IDS: &str = "VX-A-1\nVX-A-2\nVX-A-3\nVX-A-4\nVX-A-10\n";
+    const TOLD: &str = "## Built differently\n\n| id | instead | why |\n|---|---|---|\n\
+                        | VX-A-3 | Otherwise. | So. |\n\n## Not built yet\n\n- VX-A-4.\n";
+
+    fn files(test: &str) -> [TreeFile; 2] {
         let file = |path: &str, text: &str| TreeFile {
             path: path.to_owned(),
             bytes: text.as_bytes().to_vec(),
         };
-        let files = [
-            file(
-                "crates/a/tests/it/x.rs",
-                "//! VX-A-3\n// VX-A-1\n#[test]\nfn one() {\n    f(); // VX-A-1 and VX-A-10\n}\n\
-                 #[test]\nfn vx_a_1_again() {}\n",
-            ),
+        [
+            file("crates/a/tests/it/x.rs", test),
             file("crates/a/src/lib.rs", "// VX-A-2\npub fn f() {}\n"),
-        ];
-        let counts = count("VX-A-1\nVX-A-2\nVX-A-3\nVX-A-10\n", &files);
-        assert_eq!(
-            counts,
-            [("VX-A-1", 2), ("VX-A-2", 0), ("VX-A-3", 1), ("VX-A-10", 1)]
+        ]
+    }
+
+    #[test]
+    fn a_row_says_done_with_its_tests_deviates_with_the_entry_or_not_done() {
+        let files = files(
+            "//! VX-A-3\n// VX-A-1\n#[test]\nfn one() {\n    f(); // VX-A-1 and VX-A-10, VX-A-4\n}\n\
+             #[test]\nfn vx_a_1_again() {}\n",
         );
-        assert_eq!(total(&counts), "4 ids, 3 cited, 1 not");
-        assert!(
-            table(&counts).contains("VX-A           4      3      1  1 x2, 3 x1, 10 x1\n"),
-            "{}",
-            table(&counts)
-        );
+        let page = page(&rows(IDS, TOLD, &files));
+        let rest = page.strip_prefix(HEAD).unwrap();
         assert_eq!(
-            json(&counts)["ids"][0],
-            serde_json::json!({ "id": "VX-A-1", "tests": 2 })
+            rest,
+            "| VX-A-1 | done | `a::x::one`, `a::x::vx_a_1_again` |\n\
+             | VX-A-2 | not done | |\n\
+             | VX-A-3 | deviates | Otherwise. |\n\
+             | VX-A-4 | not done | |\n\
+             | VX-A-10 | done | `a::x::one` |\n\
+             \n2 done, 1 deviate, 2 not done\n"
         );
     }
 
     #[test]
-    fn actions_are_one_group() {
-        assert_eq!(group("VC-ACT-world.debit-1"), "VC-ACT");
-        assert_eq!(group("VX-DUP-3"), "VX-DUP");
+    fn a_row_that_changes_without_the_page_fails() {
+        let before = files("// VX-A-1\n#[test]\nfn one() {}\n");
+        let stands = page(&rows(IDS, TOLD, &before));
+        assert_eq!(check(&stands, &rows(IDS, TOLD, &before)), ExitCode::SUCCESS);
+        let after = files("// VX-A-2\n#[test]\nfn one() {}\n");
+        assert_eq!(check(&stands, &rows(IDS, TOLD, &after)), ExitCode::FAILURE);
+        let ignored = files("// VX-A-1\n#[test]\n#[ignore]\nfn one() {}\n");
+        assert_eq!(
+            check(&stands, &rows(IDS, TOLD, &ignored)),
+            ExitCode::FAILURE
+        );
+    }
+
+    #[test]
+    fn many_tests_are_counted_and_three_are_named() {
+        let row = Row {
+            id: "VX-A-1",
+            state: State::Done,
+            tests: ["a", "b", "c", "d", "e"].map(str::to_owned).into(),
+        };
+        assert_eq!(line(&row), "| VX-A-1 | done | `a`, `b`, `c` and 2 more |\n");
     }
 }

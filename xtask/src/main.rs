@@ -30,7 +30,8 @@ usage: cargo xtask COMMAND
   setup                      install the programs that tests need
   tidy                       the rules about the tree itself
   purity                     no forbidden dependency below a pure crate
-  conformance [--json]       how many tests cite each requirement id
+  conformance [--json]       every requirement: done, built differently, not done
+  conformance --check        whether docs/conformance.md says the same
   soak [--list | STEP]       the long runs, all or one
   sim --seed N               one seed of the loss test again
   fuzz TARGET [--minutes N]  fuzz one target (10 minutes unless told)
@@ -44,7 +45,8 @@ fn main() -> ExitCode {
         ["setup"] => setup::setup(),
         ["tidy"] => tidy::tidy(),
         ["purity"] => purity::purity(),
-        ["conformance"] => conformance::conformance(&Form::Table),
+        ["conformance"] => conformance::conformance(&Form::Page),
+        ["conformance", "--check"] => conformance::conformance(&Form::Check),
         ["conformance", "--json"] => conformance::conformance(&Form::Json),
         ["soak"] => soak::soak(None),
         ["soak", "--list"] => soak::list(),

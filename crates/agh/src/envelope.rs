@@ -1,6 +1,7 @@
 //! The envelope's members and their grammar: steps 1 and 2 (chapters 1, 2 and B1).
 
-use chancery_core::json::{FaultKind, Object, ReadRules, Value, read};
+use chancery_core::fault;
+use chancery_core::json::{DuplicateNames, FaultKind, Object, ReadRules, Value, read};
 
 use crate::fault::{ErrorName, Fault, Stage};
 use crate::grammar::{is_blank, is_channel, is_peer_id, is_workspace, split_handle};
@@ -78,10 +79,13 @@ impl<'v> Envelope<'v> {
 
 /// Reads the JSON layer: step 1 (AG-JSON-1 to AG-JSON-6).
 pub fn parse<'a>(text: &'a [u8], max_payload: usize) -> Result<Value<'a>, Fault> {
-    let rules = ReadRules {
+    let mut rules = ReadRules {
         max_bytes: max_payload,
         ..ReadRules::AGH
     };
+    if fault::on("ag-repeated-names") {
+        rules.duplicate_names = DuplicateNames::LastWins;
+    }
     let value = read(text, &rules).map_err(|fault| {
         let error = match fault.kind {
             FaultKind::TooLarge => ErrorName::TooLarge,
@@ -219,6 +223,7 @@ impl<'v> Members<'v> {
             return Err(Fault::member(ErrorName::MissingField, "workspace_id"));
         }
         match self.unknown {
+            Some(_) if fault::on("ag-unknown-member") => Ok(()),
             Some(name) => {
                 Err(Fault::new(ErrorName::UnknownField, Stage::Members).at(shown_name(name)))
             }
@@ -285,8 +290,9 @@ impl<'v> Typed<'v> {
         let says = |member: Option<&'v Value<'v>>| member.and_then(Value::as_str);
         let signed = says(members.protocol) == Some(PROTOCOL_V1)
             || says(members.from).is_some_and(|from| split_handle(from).is_some());
-        let nullable =
-            settings.null_optional == Nulls::Lenient || (settings.trust.enabled && signed);
+        let nullable = settings.null_optional == Nulls::Lenient
+            || (settings.trust.enabled && signed)
+            || fault::on("ag-null-is-absent");
         let absent =
             |value: Option<&'v Value<'v>>| value.filter(|value| !(nullable && value.is_null()));
         let or_null = |value: Option<&'v Value<'v>>| value.filter(|value| !value.is_null());
@@ -430,7 +436,7 @@ fn check_protocol(protocol: &str, settings: &Settings) -> Result<bool, Fault> {
     let is_version = protocol
         .strip_prefix("agh-network/v")
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
-    let error = if is_version {
+    let error = if is_version && !fault::on("ag-version-is-malformed") {
         ErrorName::UnsupportedProtocol
     } else {
         ErrorName::InvalidProtocol

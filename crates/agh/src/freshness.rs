@@ -1,5 +1,7 @@
 //! Freshness: step 3 (chapter 4).
 
+use chancery_core::fault;
+
 use crate::fault::{ErrorName, Fault, Stage};
 
 /// Whether an envelope made at `ts`, ending at `expires_at`, is fresh at `now` (whole Unix seconds).
@@ -16,9 +18,11 @@ pub fn check(
         return stale(ErrorName::FromFuture, "ts");
     }
     match expires_at {
-        Some(end) if i128::from(end) <= i128::from(now) => stale(ErrorName::Expired, "expires_at"),
+        Some(end) if i128::from(end) <= i128::from(now) && !fault::on("ag-expired-accepted") => {
+            stale(ErrorName::Expired, "expires_at")
+        }
         Some(_) => Ok(()),
-        None if age > bound => stale(ErrorName::TooOld, "ts"),
+        None if age > bound && !fault::on("ag-too-old-accepted") => stale(ErrorName::TooOld, "ts"),
         None => Ok(()),
     }
 }

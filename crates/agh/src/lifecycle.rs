@@ -1,5 +1,6 @@
 //! The life of an interaction (chapter 12), and of work in revision B (AG-B-21, AG-B-22): one table, no state.
 
+use chancery_core::fault;
 use serde::{Deserialize, Serialize};
 
 use crate::body::{ReceiptStatus, State};
@@ -96,6 +97,8 @@ pub fn decide(record: Option<&Interaction>, said: &Said<'_>) -> Move {
         &record.target
     } else if said.from == record.target {
         &record.initiator
+    } else if fault::on("ag-anybody-moves") {
+        &record.target
     } else {
         return Move::Ignore(ErrorName::NotTarget);
     };
@@ -114,6 +117,9 @@ pub fn decide(record: Option<&Interaction>, said: &Said<'_>) -> Move {
 fn after_the_end(said: &Said<'_>) -> Move {
     match (said.revision, said.event) {
         (Revision::B, _) => Move::Reject(ErrorName::WorkClosed),
+        (Revision::A, Event::Ask) if fault::on("ag-closed-reopened") => {
+            Move::Advance(State::Working)
+        }
         (Revision::A, Event::Ask) => Move::Reject(ErrorName::InteractionClosed),
         (Revision::A, _) => Move::Ignore(ErrorName::InteractionClosed),
     }
@@ -132,7 +138,9 @@ fn advance(record: &Interaction, said: &Said<'_>) -> Move {
         Event::Receipt(ReceiptStatus::Rejected) => Move::Advance(State::Failed),
         Event::Receipt(ReceiptStatus::Canceled) => Move::Advance(State::Canceled),
         Event::Receipt(_) => Move::Stay,
-        Event::Trace(State::Submitted) => Move::Reject(ErrorName::InvalidTransition),
+        Event::Trace(State::Submitted) if !fault::on("ag-submitted-again") => {
+            Move::Reject(ErrorName::InvalidTransition)
+        }
         Event::Trace(state) => Move::Advance(state),
     }
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use chancery_core::canonical::{Dialect, to_bytes};
+use chancery_core::fault;
 use chancery_core::json::{Object, Value};
 
 use crate::body::ReceiptStatus;
@@ -44,6 +45,7 @@ fn is_work(message: &Message) -> bool {
     match (message.kind, message.revision) {
         (Some(Kind::Direct | Kind::Capability), _) => true,
         (Some(Kind::Say), revision) => revision == Revision::B,
+        (Some(Kind::Receipt), _) => fault::on("ag-receipt-to-a-receipt"),
         _ => false,
     }
 }

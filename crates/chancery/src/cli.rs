@@ -141,9 +141,9 @@ pub(crate) enum Command {
     /// The JSON Schema of a protocol's messages
     #[command(after_help = "Example:\n  chancery schema value-context > message.schema.json")]
     Schema(SchemaArgs),
-    /// Run test vectors against this build
+    /// Test this build by vectors, or any live server by questions
     #[command(
-        after_help = "Example:\n  chancery conform --vectors vectors --only canonicalization,uuid7"
+        after_help = "Example:\n  chancery conform --vectors vectors --only canonicalization,uuid7\n  chancery conform --setup under-test && chancery conform --url http://127.0.0.1:8700 --protocol agh"
     )]
     Conform(ConformArgs),
     /// Measure this build against the raw limits of the machine

@@ -12,6 +12,7 @@ pub mod config;
 mod exit;
 mod host;
 mod input;
+mod kit;
 pub mod log;
 mod secret_file;
 mod terminal;

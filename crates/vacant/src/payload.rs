@@ -1,6 +1,7 @@
 //! What an envelope carries: a role, text parts, two identifiers, and in one signing profile a self-evaluation.
 
-use chancery_core::canonical::{Dialect, write_f64, write_string};
+use chancery_core::canonical::{Dialect, write_f64, write_string, write_string_html_safe};
+use chancery_core::fault;
 use serde::{Deserialize, Serialize};
 
 /// Who speaks (VA-MSG-2).
@@ -33,6 +34,7 @@ impl Role {
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
+            "user" | "agent" if fault::on("va-no-role-aliases") => None,
             "ROLE_USER" | "user" => Some(Self::User),
             "ROLE_AGENT" | "agent" => Some(Self::Agent),
             "ROLE_TOOL" => Some(Self::Tool),
@@ -192,7 +194,7 @@ impl Payload {
             } else {
                 b",{\"text\":"
             });
-            write_string(text, out);
+            write_text(text, out);
             out.extend_from_slice(b",\"type\":\"text\"}");
         }
         out.extend_from_slice(b"],\"role\":\"");
@@ -206,6 +208,14 @@ impl Payload {
             }
         }
         out.push(b'}');
+    }
+}
+
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    if fault::on("va-html-escapes") {
+        write_string_html_safe(text, out);
+    } else {
+        write_string(text, out);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use chancery_core::canonical::{Dialect, write_f64};
 use chancery_core::digest::{Blake2b256, hex};
+use chancery_core::fault;
 use chancery_core::json::{FaultKind, Number, Object, Place, ReadRules, Value, read};
 use chancery_core::time::{format_vacant, parse_vacant};
 
@@ -146,7 +147,7 @@ fn read_part(part: &Value<'_>, place: &Place<'_>) -> Result<String> {
         let other = part
             .get(name)
             .is_some_and(|kind| kind.as_str() != Some("text"));
-        if other {
+        if other && !fault::on("va-other-parts") {
             let reason = "only text parts are implemented";
             return Err(wrong(&place.child(name), reason).of_part(Part::Content));
         }
@@ -189,6 +190,10 @@ fn read_scores(scores: &Value<'_>, place: &Place<'_>) -> Result<SelfEval> {
 
 /// A number with integral value: protobuf's JSON writes `3.0` (VA-WIRE-5).
 fn sequence_no(value: &Value<'_>, place: &Place<'_>) -> Result<u64> {
+    let text = value.as_str().filter(|_| fault::on("va-number-as-text"));
+    if let Some(number) = text.and_then(|text| text.parse().ok()) {
+        return Ok(number);
+    }
     let number = value
         .as_number()
         .ok_or_else(|| wrong(place, "it is no number"))?;

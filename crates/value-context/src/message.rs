@@ -12,7 +12,8 @@ pub use crate::payload::{ContextShare, Payload};
 use crate::signature::{MEMBER, SignatureText, SignedForms};
 use bytes::Bytes;
 use chancery_core::canonical::{Canonical, Dialect, canonical_cutting, plain_cutting};
-use chancery_core::json::{self, FaultKind, Place, ReadRules, Value};
+use chancery_core::fault;
+use chancery_core::json::{self, DuplicateNames, FaultKind, Place, ReadRules, Value};
 use chancery_core::time::{Time, parse_value_context};
 use serde::{Deserialize, Serialize};
 
@@ -267,10 +268,14 @@ pub fn read_json(text: &[u8], max_bytes: usize) -> Result<Value<'_>, Fault> {
 }
 
 fn read_rules(max_bytes: usize) -> ReadRules {
-    ReadRules {
+    let mut rules = ReadRules {
         max_bytes: max_bytes.min(MAX_MAX_BYTES),
         ..ReadRules::VALUE_CONTEXT
+    };
+    if fault::on("vx-repeated-names") {
+        rules.duplicate_names = DuplicateNames::LastWins;
     }
+    rules
 }
 
 /// The same, and whether the text is plain ([`json::read_noting`]).
@@ -385,6 +390,11 @@ pub(crate) fn read_kind(member: Option<&Value<'_>>) -> Result<Kind, Fault> {
 
 fn read_message_id(member: Option<&Value<'_>>, version: Version) -> Result<MessageId, Fault> {
     let place = Place::ROOT.child("message_id");
+    let version = if fault::on("vx-any-uuid") {
+        Version::V2_0
+    } else {
+        version
+    };
     version
         .read_id(required_text(member, &place)?)
         .ok_or_else(|| Fault::schema(&place, "must be a lower-case UUID version 7", "VX-ID-1"))

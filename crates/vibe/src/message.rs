@@ -8,8 +8,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use chancery_core::canonical::{Dialect, write, write_string};
 use chancery_core::digest::{Sha256, Sha256Digest};
+use chancery_core::fault;
 use chancery_core::ids::is_uuid4;
-use chancery_core::json::{self, FaultKind, Object, Place, ReadRules, Value};
+use chancery_core::json::{self, DuplicateNames, FaultKind, Object, Place, ReadRules, Value};
 use chancery_core::refusal::Refusal;
 use chancery_core::time::{Time, parse_vibe};
 
@@ -169,7 +170,11 @@ impl Message {
 
 /// Reads JSON as an envelope may be written (VC-ENV-18): step 2, but for the range of integers.
 pub fn read(raw: &[u8]) -> Result<Value<'_>, Fault> {
-    json::read(raw, &ReadRules::VIBE).map_err(|fault| match fault.kind {
+    let mut rules = ReadRules::VIBE;
+    if fault::on("vc-repeated-names") {
+        rules.duplicate_names = DuplicateNames::LastWins;
+    }
+    json::read(raw, &rules).map_err(|fault| match fault.kind {
         FaultKind::TooLarge => Fault::new(Code::TooLarge),
         _ => Fault::new(Code::MalformedJson),
     })

@@ -1,5 +1,8 @@
 //! The lines of the tree that belong to tests, and which test each belongs to.
 //!
+//! A helper counts like a test: the compiler refuses code that nothing calls, so some test runs it. What `ci` does not
+//! run counts for nothing: an ignored test, or one behind a feature that no step turns on.
+//!
 //! Which lines are tests is read from the syntax; which test a line belongs to is read from the lines, because macros
 //! such as `proptest!` hide their functions from the syntax.
 
@@ -20,7 +23,10 @@ pub struct TestLine<'a> {
     pub begins: bool,
 }
 
-/// Every line of every test under `crates/`.
+/// The features of tests that a step of `ci` turns on.
+const FEATURES: [&str; 1] = ["seeded-faults"];
+
+/// Every line of every test under `crates/` that `ci` runs.
 pub fn all(files: &[TreeFile]) -> Vec<TestLine<'_>> {
     let ours = |file: &&TreeFile| file.is_rust() && file.path.starts_with("crates/");
     let sources: Vec<&TreeFile> = files.iter().filter(ours).collect();
@@ -101,18 +107,22 @@ fn lines_of<'a>(
 ) -> Vec<TestLine<'a>> {
     let lines: Vec<&str> = text.lines().collect();
     let mut current = String::new();
+    let mut runs = true;
     let mut found = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         let begins = function_name(line);
         if let Some(name) = begins {
             current = name.to_owned();
+            runs = !is_left_out(&lines[..index]);
         }
-        if ranges.iter().any(|range| range.contains(&(index + 1))) {
-            let test =
-                above_function(&lines[index..]).map_or_else(|| current.clone(), str::to_owned);
+        let (test, runs) = match above_function(&lines[index..]) {
+            Some((name, below)) => (name, !is_left_out(&lines[..index + below])),
+            None => (current.as_str(), runs),
+        };
+        if runs && ranges.iter().any(|range| range.contains(&(index + 1))) {
             found.push(TestLine {
                 file: path,
-                test,
+                test: test.to_owned(),
                 text: line,
                 begins: begins.is_some(),
             });
@@ -121,16 +131,29 @@ fn lines_of<'a>(
     found
 }
 
-/// When the first line is a comment or attribute above a function: that function's name.
-fn above_function<'a>(lines: &[&'a str]) -> Option<&'a str> {
+/// Whether the attributes that end these lines keep `ci` from running the function below them.
+fn is_left_out(above: &[&str]) -> bool {
+    let is_attribute = |line: &&&str| {
+        let line = line.trim_start();
+        line.starts_with("#[") || line.starts_with("//")
+    };
+    let attributes = above.iter().rev().take_while(is_attribute);
+    attributes.map(|line| line.trim_start()).any(|line| {
+        let feature = line.strip_prefix("#[cfg(feature = \"");
+        let feature = feature.and_then(|rest| rest.split('"').next());
+        line.starts_with("#[ignore") || feature.is_some_and(|name| !FEATURES.contains(&name))
+    })
+}
+
+/// When the first line is a comment or attribute above a function: its name, and how many lines below it begins.
+fn above_function<'a>(lines: &[&'a str]) -> Option<(&'a str, usize)> {
     let is_above = |line: &&&str| {
         let line = line.trim_start();
         (line.starts_with("//") && !line.starts_with("//!")) || line.starts_with("#[")
     };
     let above = lines.iter().take_while(is_above).count();
-    (above > 0)
-        .then(|| lines.get(above).and_then(|line| function_name(line)))
-        .flatten()
+    let name = lines.get(above).and_then(|line| function_name(line))?;
+    (above > 0).then_some((name, above))
 }
 
 /// The name, when the line begins a function.
@@ -213,6 +236,18 @@ mod tests {
         assert_eq!(
             tests_citing("crates/x/tests/it/y.rs", text, "WORD"),
             ["", "a", "a", "b"]
+        );
+    }
+
+    #[test]
+    fn what_ci_does_not_run_counts_for_nothing() {
+        let text = "#[test]\n#[ignore = \"slow\"]\nfn a() {\n    // WORD\n}\n\n\
+                    #[cfg(feature = \"other\")]\n#[test]\nfn b() {\n    // WORD\n}\n\n\
+                    #[cfg(feature = \"seeded-faults\")]\n#[test]\nfn c() {\n    // WORD\n}\n\n\
+                    fn d() {\n    // WORD\n}\n";
+        assert_eq!(
+            tests_citing("crates/x/tests/it/y.rs", text, "WORD"),
+            ["c", "d"]
         );
     }
 

@@ -1,5 +1,6 @@
 //! Peer cards (chapter 7). A card is a claim: it grants nothing and proves nothing (AG-CARD-9).
 
+use chancery_core::fault;
 use chancery_core::json::{Object, Value};
 use serde::{Deserialize, Serialize};
 
@@ -174,6 +175,7 @@ impl PeerCard {
         ];
         query.is_empty()
             || query == self.peer_id
+            || (fault::on("ag-whois-by-prefix") && self.peer_id.starts_with(query))
             || self
                 .display_name
                 .as_deref()

@@ -4,6 +4,7 @@ pub mod capability;
 pub mod card;
 mod report;
 
+use chancery_core::fault;
 use chancery_core::json::{Object, Value};
 
 use crate::envelope::Envelope;
@@ -66,7 +67,9 @@ fn check_target(envelope: &Envelope<'_>, kind: Kind) -> Result<(), Fault> {
     let directed = envelope.to.is_some();
     match kind {
         Kind::Greet if directed => fault(ErrorName::ToForbidden, "to"),
-        Kind::Say if directed && in_a => fault(ErrorName::ToForbidden, "to"),
+        Kind::Say if directed && in_a && !fault::on("ag-say-to-somebody") => {
+            fault(ErrorName::ToForbidden, "to")
+        }
         Kind::Direct if !directed => fault(ErrorName::ToRequired, "to"),
         Kind::Direct | Kind::Receipt | Kind::Trace if in_a && envelope.interaction_id.is_none() => {
             fault(ErrorName::InteractionIdRequired, "interaction_id")

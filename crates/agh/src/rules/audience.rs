@@ -2,6 +2,7 @@
 
 use chancery_core::decision::{Cx, Stop};
 use chancery_core::delivery::Delivery;
+use chancery_core::fault;
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::rows::RowKey;
 
@@ -41,7 +42,7 @@ pub(super) fn local_recipients(
         }
         (None, _) => in_channel(cx, workspace, channel)?,
     };
-    recipients.retain(|peer| **peer != *message.from);
+    recipients.retain(|peer| **peer != *message.from || fault::on("ag-own-envelope-back"));
     Ok(recipients)
 }
 

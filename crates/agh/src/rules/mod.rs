@@ -17,6 +17,7 @@ use std::time::Duration;
 use chancery_core::admin::{Act, agent_key, node_line};
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::digest::Sha256;
+use chancery_core::fault;
 use chancery_core::inbox::open_page_key;
 use chancery_core::line::{Origin, ProtocolName, Seq};
 use chancery_core::protocol::{Failure, Input};
@@ -118,6 +119,9 @@ fn envelope_id(message: &Message) -> WindowId {
         Revision::B => "B",
     };
     let workspace = message.workspace.as_deref().unwrap_or_default();
+    if fault::on("ag-duplicate-by-id-alone") {
+        return window_id(&[revision, workspace, &message.id]);
+    }
     window_id(&[revision, workspace, &message.from, &message.id])
 }
 

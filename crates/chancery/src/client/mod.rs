@@ -9,7 +9,7 @@ mod place;
 use std::future::Future;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -35,6 +35,8 @@ pub(crate) struct NodeClient {
 pub(crate) struct Answered {
     /// The HTTP status.
     pub(crate) status: u16,
+    /// What was told beside the body.
+    pub(crate) headers: HeaderMap,
     /// The body as it came.
     pub(crate) body: Vec<u8>,
 }
@@ -90,7 +92,17 @@ impl NodeClient {
         segments: &[&str],
         body: impl Into<Vec<u8>>,
     ) -> Result<Answered, Failure> {
-        let body = Some(body.into());
+        self.post_as("application/json", segments, body).await
+    }
+
+    /// Posts a body of another media type.
+    pub(crate) async fn post_as(
+        &self,
+        media_type: &'static str,
+        segments: &[&str],
+        body: impl Into<Vec<u8>>,
+    ) -> Result<Answered, Failure> {
+        let body = Some((HeaderValue::from_static(media_type), body.into()));
         self.call(Method::POST, self.address(segments)?, body).await
     }
 
@@ -104,22 +116,27 @@ impl NodeClient {
         &self,
         method: Method,
         address: Url,
-        body: Option<Vec<u8>>,
+        body: Option<(HeaderValue, Vec<u8>)>,
     ) -> Result<Answered, Failure> {
         let mut request = self.http.request(method, address);
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
-        if let Some(body) = body {
-            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        if let Some((media_type, body)) = body {
+            request = request.header(CONTENT_TYPE, media_type).body(body);
         }
         let response = request
             .send()
             .await
             .map_err(|error| self.no_answer(&error))?;
         let status = response.status().as_u16();
+        let headers = response.headers().clone();
         let body = self.body(response).await?;
-        Ok(Answered { status, body })
+        Ok(Answered {
+            status,
+            headers,
+            body,
+        })
     }
 
     /// Segments are percent-encoded here, so that an agent's name stays one of them.

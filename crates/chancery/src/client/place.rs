@@ -27,6 +27,14 @@ pub(crate) struct NodeArgs {
 }
 
 impl NodeArgs {
+    /// A node that is named otherwise than by the usual flags.
+    pub(crate) const fn at(url: String, token_file: Option<PathBuf>) -> Self {
+        Self {
+            url: Some(url),
+            token_file,
+        }
+    }
+
     /// Whether a node was named, or is to be found by the configuration.
     pub(crate) const fn is_named(&self) -> bool {
         self.url.is_some()

@@ -58,7 +58,7 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Key(command) => key::run(command, &sources, terminal),
         Command::Log(command) => log::run(command, &sources, terminal),
         Command::Canon(args) => canon::run(&args, terminal),
-        Command::Conform(args) => conform::run(&args, terminal),
+        Command::Conform(args) => conform::run(&args, &sources, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
         Command::Schema(args) => schema::run(&args, terminal),
         Command::Man(args) => man::run(&args, terminal),

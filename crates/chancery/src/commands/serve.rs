@@ -12,6 +12,10 @@ use crate::terminal::Terminal;
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) flags: Flags,
+    /// Be wrong in this way, on purpose
+    #[cfg(feature = "seeded-faults")]
+    #[arg(long, value_name = "NAME")]
+    fault: Option<String>,
 }
 
 /// Runs a node.
@@ -20,6 +24,10 @@ pub(crate) fn run(
     sources: &dyn Fn(Flags) -> Sources,
     terminal: &mut Terminal,
 ) -> Outcome {
+    #[cfg(feature = "seeded-faults")]
+    if let Some(name) = &args.fault {
+        let _ = chancery_core::fault::choose(name);
+    }
     let config = Config::load(&sources(args.flags))?;
     log_to_stderr();
     raise_open_files();

@@ -44,6 +44,7 @@ mod shells;
 mod signature_help;
 mod strace;
 mod support;
+mod test_kit;
 mod vacant_abroad;
 mod vacant_commands;
 mod vacant_kill;

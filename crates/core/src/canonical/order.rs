@@ -3,12 +3,13 @@
 use std::cmp::Ordering;
 
 use super::Dialect;
+use crate::fault;
 
 /// Compares two names as the dialect sorts them.
 pub(super) fn compare(a: &str, b: &str, dialect: Dialect) -> Ordering {
     match dialect {
-        Dialect::Rfc8785 => compare_utf16(a, b),
-        Dialect::Python | Dialect::Vibe => a.cmp(b),
+        Dialect::Rfc8785 if !fault::on("vx-order-by-utf8") => compare_utf16(a, b),
+        _ => a.cmp(b),
     }
 }
 

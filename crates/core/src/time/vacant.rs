@@ -2,6 +2,7 @@
 
 use super::scan::{Scan, instant};
 use super::{NANOS_PER_MICRO, Time, TimeError, TimeText};
+use crate::fault;
 
 /// Reads `YYYY-MM-DD`, `T` or one blank, `HH:MM:SS`, optionally `.` or `,` and any number of digits (those
 /// after the sixth are cut off), optionally `Z`, `z` or `±HH:MM`; without an offset it is UTC (VA-TS-2,
@@ -23,7 +24,12 @@ pub fn parse_vacant(text: &str) -> Result<Time, TimeError> {
         }
         Some(sign @ (b'+' | b'-')) => {
             scan.skip();
-            scan.offset(sign)?
+            let offset = scan.offset(sign)?;
+            if fault::on("va-zone-ignored") {
+                0
+            } else {
+                offset
+            }
         }
         _ => 0,
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chancery_core::fault;
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::protocol::{Caller, Door, Failure, Input, Protocol};
 use chancery_core::refusal::Refusal;
@@ -126,6 +127,9 @@ impl Vacants {
         message: Message,
         permit: Permit,
     ) -> Result<Accepted, Refusal> {
+        if message.envelope.to != at.id && fault::on("va-signature-before-address") {
+            message.envelope.verify()?;
+        }
         if message.envelope.to != at.id {
             return Err(ProtocolError::Misdirected.into());
         }

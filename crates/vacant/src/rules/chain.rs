@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use chancery_core::decision::{Cx, Stop};
+use chancery_core::fault;
 use chancery_core::line::Seq;
 use chancery_core::rows::RowKey;
 use serde::{Deserialize, Serialize};
@@ -38,12 +39,18 @@ impl Default for ReplayState {
 impl ReplayState {
     /// The number and the hash must be the next ones, checked in this order (VA-REP-3).
     pub fn check(&self, sequence_no: u64, prev: &EnvelopeHash) -> Result<(), ProtocolError> {
+        let is_gap = sequence_no > self.last_sequence_no.saturating_add(1);
+        let is_tolerated = (is_gap && fault::on("va-gap-accepted"))
+            || (sequence_no < self.last_sequence_no && fault::on("va-replay-accepted"));
+        if is_tolerated {
+            return Ok(());
+        }
         if self.last_sequence_no.checked_add(1) != Some(sequence_no) {
             return Err(ProtocolError::ReplayDetected {
                 last_sequence_no: self.last_sequence_no,
             });
         }
-        if *prev != self.chain_tip {
+        if *prev != self.chain_tip && !fault::on("va-fork-accepted") {
             return Err(ProtocolError::ChainFork);
         }
         Ok(())

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::decision::{Cx, Stop, Verdict};
 use chancery_core::delivery::Delivery;
+use chancery_core::fault;
 use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName, Seq};
 use chancery_core::refusal::Refusal;
 
@@ -44,7 +45,15 @@ pub fn answer(
     let call = open_call(&id, to_line, cx)?;
     check_not_suspended(sender.participant(), cx)?;
     let mut back = pair(cx, &call.to, &call.from)?;
-    let made = Made::new(call.to, call.from, payload, call.profile, &back, cx)?;
+    if fault::on("va-answers-start-anew") {
+        back = Pair::default();
+    }
+    let profile = if fault::on("va-answers-in-base") {
+        Profile::Base
+    } else {
+        call.profile
+    };
+    let made = Made::new(call.to, call.from, payload, profile, &back, cx)?;
     let line = cx.line(made.draft(Some(to_line), Vec::new(), cx));
     made.advance(&mut back, cx)?;
     keep_answer(&call, to_line, line, cx)?;

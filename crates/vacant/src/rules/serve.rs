@@ -1,6 +1,7 @@
 //! A call from outside: accepted and on record before its behaviour runs (VA-REP-11).
 
 use chancery_core::decision::{Cx, Guard, Stop, Verdict};
+use chancery_core::fault;
 use chancery_core::line::{Draft, DraftEnvelope, MetaValue, Origin, ProtocolName, Seq};
 use chancery_core::protocol::Authentic;
 use chancery_core::refusal::Refusal;
@@ -83,7 +84,8 @@ pub(super) fn ask_for_room(target: &Hosted, cx: &mut Cx<'_>) -> Result<(), Stop>
 
 /// The sender learns where its own chain stands, and gets the answer it lost (VA-SRV-11, VA-SRV-12).
 fn out_of_turn(error: ProtocolError, pair: &Pair, verified: Verified) -> Refusal {
-    let is_last_again = pair.state.chain_tip == verified.hash;
+    let is_last_again =
+        pair.state.chain_tip == verified.hash && !fault::on("va-lost-answer-stays-lost");
     let place = OutOfTurn {
         answer: pair.answer.filter(|_| is_last_again),
         chain_tip: pair.state.chain_tip.hex(),

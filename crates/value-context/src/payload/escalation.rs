@@ -6,6 +6,7 @@ use crate::members::{closed, required, required_text, text};
 use crate::message::Version;
 use crate::message_id::MessageId;
 use chancery_core::admin::RunState;
+use chancery_core::fault;
 use chancery_core::json::{Place, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -149,7 +150,7 @@ fn check_ack(
     let fault = |message, requirement| Err(Fault::schema(place, message, requirement));
     match (is_acknowledgement, requires_ack) {
         (true, true) => fault("an acknowledgement asks for none", "VX-ES-3"),
-        (false, false) if severity.is_grave() => {
+        (false, false) if severity.is_grave() && !fault::on("vx-grave-without-ack") => {
             fault("must be true for critical and emergency", "VX-ES-2")
         }
         _ => Ok(()),

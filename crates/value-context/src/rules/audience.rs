@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chancery_core::admin::{agent_key, canonical_json};
 use chancery_core::decision::{Cx, Guard, Stop};
+use chancery_core::fault;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{MetaValue, ProtocolName, Seq};
 
@@ -55,6 +56,7 @@ pub(super) fn drop_those_who_have_it(
     let mut seen = None;
     listeners.retain(
         |listener| match cx.seen(SEEN, &window_id(listener, id.uuid().as_bytes())) {
+            Some(_) if fault::on("vx-duplicate-processed") => true,
             Some(tag) => {
                 seen = Some(tag);
                 false

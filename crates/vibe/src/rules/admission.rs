@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chancery_core::admin::{PrincipalRecord, RunState, principal_key, run_state};
 use chancery_core::decision::{Cx, Stop, Verdict};
+use chancery_core::fault;
 use chancery_core::refusal::Refusal;
 use chancery_core::time::Time;
 
@@ -33,7 +34,12 @@ pub fn check_static(message: &Message) -> Result<Action, Refusal> {
     let action = message
         .action
         .ok_or_else(|| message.refuse(Code::UnknownAction, "action"))?;
-    if let Err(denied) = TABLE.check(action, message.sender(), message.receiver()) {
+    if fault::on("vc-key-before-partition") {
+        check_key(message, action)?;
+    }
+    if let Err(denied) = TABLE.check(action, message.sender(), message.receiver())
+        && !(action == Action::RankOffers && fault::on("vc-buyer-ranks"))
+    {
         let mut refusal = message.refuse(Code::PartitionDenied, "partition");
         refusal.details = Some(format!("{{\"failed\":\"{}\"}}", denied.as_str()));
         return Err(refusal);
@@ -41,10 +47,16 @@ pub fn check_static(message: &Message) -> Result<Action, Refusal> {
     if action.is_runtime_only() {
         return Err(message.refuse(Code::OutsideTransaction, "partition"));
     }
+    check_key(message, action)?;
+    Ok(action)
+}
+
+/// Step 9.
+fn check_key(message: &Message, action: Action) -> Result<(), Refusal> {
     if action.is_mutation() && message.idempotency_key.is_none() {
         return Err(message.refuse(Code::IdempotencyKeyRequired, "idempotency"));
     }
-    Ok(action)
+    Ok(())
 }
 
 /// Takes an authentic envelope through the rest of the pipeline.
@@ -69,6 +81,8 @@ pub(super) fn admit(
     if action.is_mutation() {
         match idempotency::look_up(message, scope, eval, settings, cx)? {
             Bound::Not => {}
+            Bound::Same(_) if fault::on("vc-repeat-runs-again") => {}
+            Bound::Other if fault::on("vc-key-conflict-runs") => {}
             Bound::Same(body) => {
                 let answer = Answer::Accepted {
                     body,
@@ -80,7 +94,7 @@ pub(super) fn admit(
             Bound::Other => return Err(Code::IdempotencyConflict.stop()),
         }
     }
-    if cx.bytes(&key::msg(&message.msg_id))?.is_some() {
+    if cx.bytes(&key::msg(&message.msg_id))?.is_some() && !fault::on("vc-msg-id-twice") {
         return Err(Code::DuplicateMsgId.stop());
     }
     let payload = match &message.payload {
@@ -146,6 +160,7 @@ fn check_guard(
     }
     let store = match message.sender().side {
         Side::Buyer => session.map(buyer_store).unwrap_or_default(),
+        Side::Merchant if fault::on("vc-floor-leaked") => return Ok(()),
         Side::Merchant => {
             let own = principal.and_then(|principal| principal.merchant_id.clone());
             let merchant = match own {
@@ -284,7 +299,11 @@ fn enter<'m>(
         Some(replied) => {
             let row: Option<MsgRow> = cx.row(&key::msg(replied))?;
             let row = row.filter(|row| row.session_id == message.session_id);
-            Some(row.ok_or_else(|| Code::InReplyToNotFound.stop())?)
+            let is_needed = !fault::on("vc-answers-nothing");
+            match row {
+                None if is_needed => return Err(Code::InReplyToNotFound.stop()),
+                row => row,
+            }
         }
     };
     let step = Step {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chancery_core::decision::Stop;
+use chancery_core::fault;
 use chancery_core::time::Time;
 
 use super::diff::Diff;
@@ -54,7 +55,7 @@ pub(super) fn verify_claims(
     claims.sort_unstable();
     let agrees =
         |(claim, grounded): &(String, bool)| is_grounded(claim, goal.as_ref()) == *grounded;
-    if listed != claims || !results.iter().all(agrees) {
+    if listed != claims || !(results.iter().all(agrees) || fault::on("vc-claims-vouched-for")) {
         return Err(Code::VerificationMismatch.stop());
     }
     let passed = results.iter().all(|(_, grounded)| *grounded);
@@ -190,7 +191,7 @@ pub(super) fn certify(turn: &mut Turn<'_, '_>, cert: &Certificate) -> Result<Eff
     if checks.contains(&false) {
         return Err(failed(checks));
     }
-    if !attests_truly(turn, cert, &found) {
+    if !attests_truly(turn, cert, &found) && !fault::on("vc-certificate-unchecked") {
         return Err(Code::VerificationMismatch.stop());
     }
     let row = cert_row(turn, cert);

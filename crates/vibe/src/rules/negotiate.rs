@@ -1,6 +1,7 @@
 //! Agents among themselves: inquiries, offers, carts (section 5.2, first half; VC-SM-2).
 
 use chancery_core::decision::Stop;
+use chancery_core::fault;
 
 use super::diff::Diff;
 use super::turn::{Effect, Step, Turn, party};
@@ -90,7 +91,9 @@ fn check_floor(
     unit_price: u64,
 ) -> Result<(), Stop> {
     match turn.goal(merchant_id, sku_id)? {
-        Some(goal) if unit_price < goal.floor_price => Err(Code::OfferOutsideMandate.stop()),
+        Some(goal) if unit_price < goal.floor_price && !fault::on("vc-below-floor") => {
+            Err(Code::OfferOutsideMandate.stop())
+        }
         _ => Ok(()),
     }
 }
@@ -197,8 +200,11 @@ pub(super) fn counter(
 
 /// Refuses an offer that is not open, each state with its code (VC-ACT-commerce.accept_offer-2, VC-CLR-3).
 fn check_open(turn: &Turn<'_, '_>, offer: &OfferRow) -> Result<(), Stop> {
+    let at_its_end = turn.eval == offer.expires_at && fault::on("vc-valid-at-its-end");
     match offer.state {
-        OfferState::Open if turn.eval >= offer.expires_at => Err(Code::OfferExpired.stop()),
+        OfferState::Open if turn.eval >= offer.expires_at && !at_its_end => {
+            Err(Code::OfferExpired.stop())
+        }
         OfferState::Open => Ok(()),
         OfferState::Superseded => Err(Code::OfferSuperseded.stop()),
         _ => Err(Code::OfferClosed.stop()),
@@ -218,7 +224,7 @@ fn check_thread(step: &Step<'_>, offer: &OfferRow) -> Result<(), Stop> {
 }
 
 fn check_other_side(step: &Step<'_>, offer: &OfferRow) -> Result<(), Stop> {
-    if offer.author == party(step.from) {
+    if offer.author == party(step.from) && !fault::on("vc-own-offer-accepted") {
         Err(Code::OwnOffer.stop())
     } else {
         Ok(())

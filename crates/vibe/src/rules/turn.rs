@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use chancery_core::admin::PrincipalRecord;
 use chancery_core::decision::{Cx, Stop};
+use chancery_core::fault;
 use chancery_core::time::Time;
 use serde::Serialize;
 
@@ -193,7 +194,8 @@ impl Turn<'_, '_> {
     /// Whether the human gate is satisfied for a certificate (VC-GATE-3, VC-GATE-4).
     pub fn gate_is_satisfied(&self, cert: &CertRow, mandate: &MandateRow) -> bool {
         let is_autonomous = mandate.can_buy_without_confirmation
-            && cert.total < mandate.max_spend_without_confirmation;
+            && (cert.total < mandate.max_spend_without_confirmation
+                || fault::on("vc-gate-left-open"));
         is_autonomous || cert.state == CertState::Approved
     }
 }

@@ -21,17 +21,6 @@ const WORLD: &str = "world.json";
 /// The file of messages that the specification prints.
 const EXAMPLES: &str = "examples.json";
 
-/// What `conform` is asked.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ConformArgs {
-    /// The folder of the vector files
-    #[arg(long, value_name = "DIR")]
-    vectors: PathBuf,
-    /// Only these suites, such as uuid7, value-context/uuid7, or a part: requests:context_share
-    #[arg(long, value_name = "SUITE", value_delimiter = ',')]
-    only: Vec<String>,
-}
-
 /// A file that was found.
 struct VectorFile {
     path: PathBuf,
@@ -87,12 +76,12 @@ struct Tally {
     failing: Vec<Failing>,
 }
 
-/// Runs vector files.
-pub(crate) fn run(args: &ConformArgs, terminal: &mut Terminal) -> Outcome {
-    let files = read_all(&args.vectors)?;
+/// Runs the vector files below a folder; of the suites in `only` alone, if there are any.
+pub(super) fn run(folder: &Path, only: &[String], terminal: &mut Terminal) -> Outcome {
+    let files = read_all(folder)?;
     let mut tally = Tally::default();
-    for (file, part) in wanted(&files, args)? {
-        tally.run(file, part, &args.vectors);
+    for (file, part) in wanted(&files, folder, only)? {
+        tally.run(file, part, folder);
     }
     tell(&tally, terminal)?;
     Ok(if tally.failing.is_empty() {
@@ -151,13 +140,14 @@ fn suite_of(text: &str) -> Option<String> {
 /// The files that `--only` leaves, with the part of each. A name that fits none is an error: it would look like a pass.
 fn wanted<'f>(
     files: &'f [VectorFile],
-    args: &'f ConformArgs,
+    folder: &Path,
+    only: &'f [String],
 ) -> Result<Vec<(&'f VectorFile, Option<&'f str>)>, Failure> {
-    if args.only.is_empty() {
+    if only.is_empty() {
         return Ok(files.iter().map(|file| (file, None)).collect());
     }
     let mut wanted = Vec::new();
-    for name in &args.only {
+    for name in only {
         let only = Only::parse(name);
         let before = wanted.len();
         let of_it = files.iter().filter(|file| only.is_of(file));
@@ -165,7 +155,7 @@ fn wanted<'f>(
         if wanted.len() == before {
             return Err(Failure::usage(format!(
                 "no file below {} is of suite {}",
-                args.vectors.display(),
+                folder.display(),
                 only.suite
             ))
             .next(format!("there are: {}", suites_of(files))));
