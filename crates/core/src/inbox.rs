@@ -29,6 +29,21 @@ pub fn open_page_key(name: &InboxName) -> RowKey {
     RowKey::text(OPEN, &[name.protocol.as_str(), &name.agent])
 }
 
+/// The inbox whose open page a row is.
+pub fn of_open_page(key: &RowKey) -> Option<InboxName> {
+    if !key.is_in(OPEN) {
+        return None;
+    }
+    let parts = key.parts();
+    let [_, protocol, agent] = parts.as_slice() else {
+        return None;
+    };
+    Some(InboxName {
+        protocol: ProtocolName::parse(std::str::from_utf8(protocol).ok()?)?,
+        agent: String::from_utf8(agent.clone()).ok()?,
+    })
+}
+
 /// The prefix of all full pages of an inbox.
 pub fn full_pages_prefix(name: &InboxName) -> RowKey {
     RowKey::text(FULL, &[name.protocol.as_str(), &name.agent])

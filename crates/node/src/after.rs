@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use chancery_core::decision::{Aside, Unit};
-use chancery_core::delivery::Delivery;
+use chancery_core::delivery::{Delivery, OUTBOX};
+use chancery_core::inbox::of_open_page;
 use chancery_core::line::Seq;
 use chancery_core::protocol::Suite;
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{RowChange, RowKey};
 
 use crate::committer::AfterCommit;
+use crate::duties::Duties;
 use crate::gate::Gate;
 use crate::inboxes::Inboxes;
 use crate::leave::Suspended;
@@ -24,6 +26,7 @@ pub(crate) struct Follow<S: Suite> {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) suspended: Arc<Suspended>,
     pub(crate) timers: Arc<Timers>,
+    pub(crate) duties: Arc<Duties>,
     pub(crate) side_logs: Arc<SideLogs>,
     pub(crate) peers_changed: watch::Sender<()>,
     pub(crate) runtime: tokio::runtime::Handle,
@@ -47,11 +50,36 @@ impl<S: Suite> AfterCommit for Follow<S> {
         for (name, _) in &unit.inboxes {
             self.inboxes.arrived(name);
         }
-        self.timers.follow(&unit.rows);
         if unit.rows.iter().any(|(key, _)| is_of_peer(key)) {
             self.peers_changed.send_replace(());
         }
-        self.outbox.start(&self.gate, &unit.deliveries);
+        if self.duties.are_ours() {
+            self.timers.follow(&unit.rows);
+            self.outbox.start(&self.gate, &unit.deliveries);
+        }
+    }
+
+    fn others_committed(&mut self, rows: &[RowChange], void: &[Unit]) {
+        let _runtime = self.runtime.enter();
+        let states_changed = |(key, _): &RowChange| self.suspended.follows(key);
+        let void_rows = void.iter().flat_map(|unit| &unit.rows);
+        if (rows.iter().chain(void_rows).any(states_changed))
+            && let Err(error) = self.suspended.read_anew(&**self.gate.store())
+        {
+            self.gate.fail(&error.to_string());
+        }
+        for (key, _) in rows {
+            if let Some(name) = of_open_page(key) {
+                self.inboxes.arrived(&name);
+            }
+        }
+        if rows.iter().any(|(key, _)| is_of_peer(key)) {
+            self.peers_changed.send_replace(());
+        }
+        if self.duties.are_ours() {
+            self.timers.follow(rows);
+            self.outbox.start(&self.gate, &deliveries_in(rows));
+        }
     }
 
     fn aside(&mut self, aside: Aside) {
@@ -80,6 +108,22 @@ impl<S: Suite> AfterCommit for Follow<S> {
         let _runtime = self.runtime.enter();
         self.outbox.again(seq, delivery);
     }
+}
+
+/// The deliveries that rows ask for.
+fn deliveries_in(rows: &[RowChange]) -> Vec<(RowKey, Delivery)> {
+    let rows = rows.iter().filter(|(key, _)| key.is_in(OUTBOX));
+    let delivery = |(key, row): &RowChange| {
+        let read = serde_json::from_slice(row.as_ref()?);
+        match read {
+            Ok(delivery) => Some((key.clone(), delivery)),
+            Err(error) => {
+                tracing::error!(%error, ?key, "a delivery cannot be read and is left alone");
+                None
+            }
+        }
+    };
+    rows.filter_map(delivery).collect()
 }
 
 /// Whether a row is the record of a hosted agent: whoever greets for AGH peers looks again.

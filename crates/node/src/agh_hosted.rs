@@ -51,6 +51,7 @@ async fn deal_with_all(
     name: &InboxName,
     hosted: &impl Hosted,
 ) -> Result<(), StoreError> {
+    office.duty_begun().await;
     let (after, entries) = read(office, name).await?;
     if entries.is_empty() {
         return office.inboxes().wait(name, after).await;

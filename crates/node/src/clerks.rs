@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use chancery_core::protocol::Suite;
 
-use crate::committer::Committer;
+use crate::committer::{Behind, Committer, Taken};
 use crate::gate::Shared;
 use crate::sequencer::{BATCH_INPUTS, DecidedBatch, Sequencer};
 
@@ -98,7 +98,10 @@ impl<S: Suite> Clerks<S> {
         while lanes.take_waiting(&mut entries, BATCH_INPUTS) {
             let batch = lock(&self.sequencer).decide_batch(&mut entries);
             lanes.let_go();
-            lock(&self.committer).take(batch);
+            let taken = lock(&self.committer).take(batch);
+            if let Taken::Behind(_) = taken {
+                self.shared.fail("callers decide for one process alone");
+            }
         }
     }
 
@@ -107,14 +110,33 @@ impl<S: Suite> Clerks<S> {
         let mut committer = lock(&self.committer);
         let mut batch = Some(first);
         while let Some(decided) = batch {
-            // Dropped without an answer when it fails: the callers wait until the process ends.
-            if !committer.take(decided) {
-                self.desk.end();
-                return false;
-            }
-            batch = self.desk.next();
+            batch = match committer.take(decided) {
+                Taken::Done => self.desk.next(),
+                // Dropped without an answer when it fails: the callers wait until the process ends.
+                Taken::Failed => {
+                    self.desk.end();
+                    return false;
+                }
+                Taken::Behind(behind) => match self.decide_anew(*behind) {
+                    Some(batch) => Some(batch),
+                    None => return false,
+                },
+            };
         }
         true
+    }
+
+    /// Decides a batch again, and with it the one that the other thread has decided on top of it meanwhile. None when
+    /// that thread has ended in the middle of it.
+    fn decide_anew(&self, behind: Behind<S>) -> Option<DecidedBatch<S>> {
+        let mut sequencer = lock(&self.sequencer);
+        let number = behind.batch.number;
+        let mut void = vec![behind.batch];
+        // No more than one: the lanes are let go of only after a batch was taken from the desk.
+        if sequencer.went_beyond(number) {
+            void.push(self.desk.wait_for_next()?);
+        }
+        Some(sequencer.decide_anew(void, behind.head, &behind.rows))
     }
 }
 
@@ -204,6 +226,7 @@ impl<T> Desk<T> {
             return Offered::Yours(batch);
         }
         state.left = Some(batch);
+        self.moved.notify_all();
         while state.left.is_some() && !state.has_ended {
             state = self
                 .moved
@@ -223,6 +246,21 @@ impl<T> Desk<T> {
         state.is_attended = left.is_some();
         drop(state);
         self.moved.notify_one();
+        left
+    }
+
+    /// The batch that is about to be left; none when nothing more is committed. The thread that commits goes on.
+    fn wait_for_next(&self) -> Option<T> {
+        let mut state = lock(&self.state);
+        while state.left.is_none() && !state.has_ended {
+            state = self
+                .moved
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        let left = state.left.take();
+        drop(state);
+        self.moved.notify_all();
         left
     }
 
@@ -263,6 +301,23 @@ mod tests {
         });
         assert_eq!(desk.next(), None);
         assert!(matches!(desk.offer(3), Offered::Yours(3)));
+    }
+
+    #[test]
+    fn a_batch_that_is_about_to_be_left_is_waited_for() {
+        let desk = Desk::default();
+        assert!(matches!(desk.offer(1), Offered::Yours(1)));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| desk.wait_for_next());
+            assert!(matches!(desk.offer(2), Offered::Left));
+            assert_eq!(waiting.join().unwrap(), Some(2));
+        });
+        // It still commits.
+        std::thread::scope(|scope| {
+            let offering = left(&desk, 3, scope);
+            assert_eq!(desk.next(), Some(3));
+            assert!(matches!(offering.join().unwrap(), Offered::Left));
+        });
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! While it waits for the disk the sequencer decides the next batch. A commit that fails is final: nothing of the
 //! batch is answered, and the node stops (CH-JRN-2).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,8 +12,8 @@ use chancery_core::decision::{Aside, Unit};
 use chancery_core::delivery::Delivery;
 use chancery_core::line::{Draft, DraftEnvelope, Seq};
 use chancery_core::protocol::Suite;
-use chancery_core::rows::RowKey;
-use chancery_journal::{Chain, Lines};
+use chancery_core::rows::{Row, RowChange, RowKey};
+use chancery_journal::{Chain, Head, Lines};
 use chancery_store::{Batch, CommitError, StoredUnit};
 
 use crate::gate::Shared;
@@ -35,6 +36,27 @@ pub(crate) trait AfterCommit: Send {
     fn aside(&mut self, aside: Aside);
     /// Called with lines that are delivered once more.
     fn repeat(&mut self, seq: Seq, delivery: Delivery);
+    /// Called with what other processes changed, instead of units that are not committed.
+    fn others_committed(&mut self, rows: &[RowChange], void: &[Unit]);
+}
+
+/// What became of a batch.
+pub(crate) enum Taken<S: Suite> {
+    /// It is durable and answered.
+    Done,
+    /// The node cannot go on: nothing of it is answered.
+    Failed,
+    /// Others were faster: it has to be decided again.
+    Behind(Box<Behind<S>>),
+}
+
+/// A batch that others were faster than.
+pub(crate) struct Behind<S: Suite> {
+    pub(crate) batch: DecidedBatch<S>,
+    /// The head now.
+    pub(crate) head: Head,
+    /// What others changed since the batch's base, each row once, sorted.
+    pub(crate) rows: Vec<RowChange>,
 }
 
 /// The end of the log that batches are put behind.
@@ -47,23 +69,37 @@ pub(crate) struct Committer<S: Suite> {
 }
 
 impl<S: Suite> Committer<S> {
-    /// Makes a batch durable and lets its answers go. False when that failed: nothing of it is answered.
-    pub(crate) fn take(&mut self, mut batch: DecidedBatch<S>) -> bool {
-        if self.shared.has_failed() || !self.commit(&mut batch) {
-            return false;
+    /// Makes a batch durable and lets its answers go.
+    pub(crate) fn take(&mut self, mut batch: DecidedBatch<S>) -> Taken<S> {
+        if self.shared.has_failed() {
+            return Taken::Failed;
         }
-        self.publish(batch);
-        true
+        match self.commit(&mut batch) {
+            Ok(()) => {
+                self.publish(batch);
+                Taken::Done
+            }
+            Err(CommitError::Behind { head, rows, .. }) => {
+                let last: BTreeMap<RowKey, Option<Row>> = rows.into_iter().collect();
+                let rows: Vec<RowChange> = last.into_iter().collect();
+                self.chain = Chain::after(head);
+                self.after.others_committed(&rows, &batch.units);
+                Taken::Behind(Box::new(Behind { batch, head, rows }))
+            }
+            Err(CommitError::Failed(reason)) => {
+                self.shared.fail(&reason);
+                Taken::Failed
+            }
+        }
     }
 
-    fn commit(&mut self, batch: &mut DecidedBatch<S>) -> bool {
-        if batch.units.is_empty() {
-            return true;
+    fn commit(&mut self, batch: &mut DecidedBatch<S>) -> Result<(), CommitError> {
+        if batch.units.is_empty() && !self.shared.store.is_shared() {
+            return Ok(());
         }
         let Some(sealed) = seal(&self.shared, &batch.units) else {
-            self.shared
-                .fail("a key that seals what its agent sends is gone");
-            return false;
+            let reason = "a key that seals what its agent sends is gone";
+            return Err(CommitError::Failed(reason.to_owned()));
         };
         let base = self.chain.head();
         let mut stored = Vec::with_capacity(batch.units.len());
@@ -92,20 +128,7 @@ impl<S: Suite> Committer<S> {
         };
         self.line_bytes = batch.lines.text().len();
         self.after.about_to_commit(units);
-        match self.shared.store.commit(batch) {
-            Ok(_) => true,
-            Err(CommitError::Behind { head, .. }) => {
-                self.shared.fail(&format!(
-                    "another process wrote line {} of this journal",
-                    head.seq
-                ));
-                false
-            }
-            Err(CommitError::Failed(reason)) => {
-                self.shared.fail(&reason);
-                false
-            }
-        }
+        self.shared.store.commit(batch).map(drop)
     }
 
     fn publish(&mut self, batch: DecidedBatch<S>) {
@@ -136,19 +159,22 @@ impl<S: Suite> Committer<S> {
         }
         for waiting in batch.waiting {
             // A caller that hung up changes nothing.
-            let _ = waiting.reply.send(waiting.decided);
-            drop(waiting.permit);
+            let _ = waiting.entry.reply.send(waiting.decided);
+            drop(waiting.entry.permit);
+        }
+        for entry in batch.undecided.into_iter().rev() {
+            self.shared.lanes.push_front(entry);
         }
     }
 }
 
 /// Gives the envelope that a unit begins with to whoever waits for that unit, when this node signed it. Those who wait
 /// stand in the order of the units.
-fn hand_over_sealed<'w, A: 'w>(
+fn hand_over_sealed<'w, S: Suite>(
     unit: &Unit,
     envelopes: &[Bytes],
     first: Seq,
-    waiting: &mut impl Iterator<Item = &'w mut Waiting<A>>,
+    waiting: &mut impl Iterator<Item = &'w mut Waiting<S>>,
 ) {
     let signed = matches!(
         unit.drafts.first().map(|draft| &draft.envelope),

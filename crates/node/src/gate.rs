@@ -388,6 +388,16 @@ impl<S: Suite> Gate<S> {
         }
     }
 
+    /// Lets a thread of the gate look at what others committed.
+    pub(crate) fn look(&self) -> impl Fn() + Send + Sync + use<S> {
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.lanes.nudge();
+            }
+        }
+    }
+
     /// Takes no further inputs; what waits is still decided and answered.
     pub(crate) fn close(&self) {
         self.shared.lanes.close();

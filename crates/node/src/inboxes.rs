@@ -174,6 +174,12 @@ impl Inboxes {
         })
     }
 
+    /// The same with a cursor that another process may have moved.
+    pub(crate) fn fill_anew(&self, name: &InboxName) -> Result<Fill, StoreError> {
+        self.lock_acknowledged().remove(name);
+        self.fill(name)
+    }
+
     /// How many entries are acknowledged.
     fn acknowledged(&self, name: &InboxName) -> Result<u64, StoreError> {
         let mut acknowledged = self.lock_acknowledged();

@@ -19,6 +19,8 @@ struct State<T> {
     is_taken: bool,
     /// Inputs that were taken and will come back.
     parked: usize,
+    /// Whether somebody is to look at the journal although no input waits.
+    nudged: bool,
     closed: bool,
     /// Closed, and what waits is not decided any more.
     abandoned: bool,
@@ -27,6 +29,7 @@ struct State<T> {
 impl<T> State<T> {
     fn give(&mut self, into: &mut Vec<T>, most: usize) {
         self.is_taken = true;
+        self.nudged = false;
         let urgent = self.urgent.len().min(most);
         into.extend(self.urgent.drain(..urgent));
         let normal = self.normal.len().min(most - urgent);
@@ -45,6 +48,7 @@ impl<T> Lanes<T> {
             normal: VecDeque::new(),
             is_taken: false,
             parked: 0,
+            nudged: false,
             closed: false,
             abandoned: false,
         };
@@ -88,11 +92,18 @@ impl<T> Lanes<T> {
         self.arrived.notify_all();
     }
 
-    /// Waits for inputs and moves up to `most` of them to `into`, urgent ones first. Nobody else gets any until
-    /// [`Lanes::let_go`]. False when closed and empty, with nothing set aside, or when abandoned.
+    /// Lets whoever takes inputs come by, also when there is none: others may have committed.
+    pub(crate) fn nudge(&self) {
+        let mut state = self.lock();
+        state.nudged = true;
+        self.tell(state);
+    }
+
+    /// Waits for inputs and moves up to `most` of them to `into`, urgent ones first; after a nudge there may be none.
+    /// Nobody else gets any until [`Lanes::let_go`]. False when closed and empty, with nothing set aside, or when abandoned.
     pub(crate) fn take(&self, into: &mut Vec<T>, most: usize) -> bool {
         let mut state = self.lock();
-        while state.is_taken || state.is_empty() {
+        while state.is_taken || state.is_empty() && !state.nudged {
             if state.abandoned || state.closed && state.parked == 0 && state.is_empty() {
                 return false;
             }
@@ -127,7 +138,7 @@ impl<T> Lanes<T> {
 
     /// Wakes one that waits, if there is something it could take.
     fn tell(&self, state: MutexGuard<'_, State<T>>) {
-        let could_take = !state.is_taken && !state.is_empty();
+        let could_take = !state.is_taken && (!state.is_empty() || state.nudged);
         drop(state);
         if could_take {
             self.arrived.notify_one();
@@ -219,6 +230,18 @@ mod tests {
             lanes.let_go();
         });
         assert_eq!(*decided.lock().unwrap(), [1, 0, 2]);
+    }
+
+    #[test]
+    fn a_nudge_lets_somebody_come_by_once() {
+        let lanes: Lanes<i32> = Lanes::new();
+        lanes.nudge();
+        let mut taken = Vec::new();
+        assert!(lanes.take(&mut taken, 8));
+        assert!(taken.is_empty());
+        lanes.let_go();
+        lanes.close();
+        assert!(!lanes.take(&mut taken, 8));
     }
 
     #[test]

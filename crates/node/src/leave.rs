@@ -26,16 +26,17 @@ pub(crate) struct Suspended {
 impl Suspended {
     /// The list as the record has it.
     pub(crate) fn on_record(store: &dyn Store) -> Result<Arc<Self>, StoreError> {
-        let mut now = HashSet::new();
-        for (key, bytes) in store.scan(&RowKey::text(RUN, &[]), None, usize::MAX)? {
-            if let Some((participant, true)) = state_of(&(key, Some(bytes))) {
-                now.insert(participant);
-            }
-        }
         Ok(Arc::new(Self {
-            now: RwLock::new(now),
+            now: RwLock::new(suspended_in(store)?),
             changed: watch::Sender::new(()),
         }))
+    }
+
+    /// The list as the record has it now: what was about to be committed is not.
+    pub(crate) fn read_anew(&self, store: &dyn Store) -> Result<(), StoreError> {
+        *self.write() = suspended_in(store)?;
+        self.changed.send_replace(());
+        Ok(())
     }
 
     /// Whether a row says who may send.
@@ -74,6 +75,16 @@ impl Suspended {
     fn read(&self) -> RwLockReadGuard<'_, HashSet<String>> {
         self.now.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Who is suspended on record.
+fn suspended_in(store: &dyn Store) -> Result<HashSet<String>, StoreError> {
+    let rows = store.scan(&RowKey::text(RUN, &[]), None, usize::MAX)?;
+    let states = rows
+        .into_iter()
+        .filter_map(|(key, row)| state_of(&(key, Some(row))));
+    let suspended = states.filter(|(_, suspended)| *suspended);
+    Ok(suspended.map(|(participant, _)| participant).collect())
 }
 
 /// What units say about run states, in order.

@@ -15,6 +15,7 @@ mod arrivals;
 mod clerks;
 mod clock;
 mod committer;
+mod duties;
 mod gate;
 mod inboxes;
 mod lanes;

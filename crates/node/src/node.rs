@@ -9,9 +9,8 @@ use chancery_core::decision::Event;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::{RowChange, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
-use chancery_core::timer::TIMERS;
 use chancery_journal::InForce;
 use chancery_store::{Store, StoreError};
 use chancery_vibe::flight::Flights;
@@ -22,6 +21,7 @@ use crate::after::Follow;
 use crate::allowance::Allowance;
 use crate::clerks::{Hands, Threads};
 use crate::clock::{Clock, Entropy};
+use crate::duties::Duties;
 use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
 use crate::inboxes::Inboxes;
 use crate::leave::Suspended;
@@ -93,6 +93,7 @@ pub struct Node<S: Suite> {
     inboxes: Arc<Inboxes>,
     outbox: Arc<Outbox>,
     timers: Arc<Timers>,
+    duties: Arc<Duties>,
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
     agh: SharedAgh,
@@ -110,6 +111,18 @@ pub struct Node<S: Suite> {
 struct Running {
     threads: Threads,
     timers: JoinHandle<()>,
+    /// Follows the duty, where a journal is shared.
+    duties: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Ends what fires timers and follows the duty.
+    fn abort(&self) {
+        self.timers.abort();
+        if let Some(duties) = &self.duties {
+            duties.abort();
+        }
+    }
 }
 
 impl<S: Suite> Node<S> {
@@ -120,6 +133,8 @@ impl<S: Suite> Node<S> {
         let inboxes = Arc::new(Inboxes::new(Arc::clone(&options.store)));
         let suspended = Suspended::on_record(&*options.store)?;
         let side_logs = Arc::new(options.side_logs.salted(salt(&*options.store)?));
+        let timers = Arc::new(Timers::new(options.clock.clone()));
+        let duties = Arc::new(Duties::new());
         let outbox = Arc::new(Outbox::new(
             Arc::clone(&options.store),
             options.clock.clone(),
@@ -127,17 +142,12 @@ impl<S: Suite> Node<S> {
             Arc::clone(&suspended),
             Arc::clone(&side_logs),
         ));
-        let timers = Arc::new(Timers::new(options.clock.clone()));
         let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
         let in_force = InForce::of_rows(&*options.suite, rows)?;
         let soft_limits = options.soft_limits;
         let agh = SharedAgh::new(AghSoft::new(&AghSettings::default()).into());
-        let soft = Soft::new(
-            soft_limits,
-            Arc::clone(&inboxes),
-            Arc::clone(&options.store),
-            Arc::clone(&agh),
-        );
+        let (of_inboxes, of_store) = (Arc::clone(&inboxes), Arc::clone(&options.store));
+        let soft = Soft::new(soft_limits, of_inboxes, of_store, Arc::clone(&agh));
         let parts = Parts {
             suite: options.suite,
             store: options.store,
@@ -155,22 +165,26 @@ impl<S: Suite> Node<S> {
                 outbox: Arc::clone(&outbox),
                 suspended: Arc::clone(&suspended),
                 timers: Arc::clone(&timers),
+                duties: Arc::clone(&duties),
                 side_logs: Arc::clone(&side_logs),
                 peers_changed: peers_changed.clone(),
                 runtime: tokio::runtime::Handle::current(),
             })
         })?;
-        outbox.resume(&gate)?;
-        timers.follow(&waiting_timers(gate.store())?);
+        if !gate.store().is_shared() {
+            duties.take_up(&gate, &outbox, &timers)?;
+        }
         let running = std::sync::Mutex::new(Some(Running {
             threads,
             timers: fire(Arc::clone(&timers), gate.clone()),
+            duties: None,
         }));
         Ok(Self {
             gate,
             inboxes,
             outbox,
             timers,
+            duties,
             side_logs,
             soft_limits,
             agh,
@@ -182,6 +196,48 @@ impl<S: Suite> Node<S> {
             hints: Allowance::new(HINTS_PER_S),
             running,
         })
+    }
+
+    /// Where the journal is shared: follows what others commit from now on, and takes up timers and deliveries when that
+    /// falls to this process. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// The store cannot tell of others.
+    pub fn join_others(&self) -> Result<(), StoreError> {
+        if !self.gate.store().is_shared() {
+            return Ok(());
+        }
+        let (gate, duties) = (self.gate.clone(), Arc::clone(&self.duties));
+        let (outbox, timers) = (Arc::clone(&self.outbox), Arc::clone(&self.timers));
+        let task = tokio::spawn(async move { duties.run(gate, outbox, timers).await });
+        if let Some(running) = &mut *self.lock_running() {
+            running.duties = Some(task);
+        }
+        let (look, duties) = (self.gate.look(), Arc::clone(&self.duties));
+        self.gate.store().watch(Arc::new(move || {
+            look();
+            duties.look();
+        }))
+    }
+
+    /// Whether timers, deliveries and what else one process does for all are this one's; tells whenever that changes.
+    pub fn on_duty(&self) -> watch::Receiver<bool> {
+        self.duties.changes()
+    }
+
+    /// Returns once the duties are this process's: at once where no other shares the journal.
+    pub async fn duty_begun(&self) {
+        let mut on_duty = self.duties.changes();
+        // It ends with the node alone.
+        if on_duty.wait_for(|ours| *ours).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn lock_running(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
+        self.running
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The gate.
@@ -263,15 +319,11 @@ impl<S: Suite> Node<S> {
 
     /// Stops: takes nothing more, decides what waits, makes it durable and closes the store.
     pub async fn stop(&self) -> Result<(), StoreError> {
-        let running = self
-            .running
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take();
+        let running = self.lock_running().take();
         let Some(running) = running else {
             return Ok(());
         };
-        running.timers.abort();
+        running.abort();
         // Ended by the abort, which is no fault.
         let _ = running.timers.await;
         self.gate.close();
@@ -296,7 +348,7 @@ impl<S: Suite> Drop for Node<S> {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .take();
         if let Some(running) = running {
-            running.timers.abort();
+            running.abort();
             self.gate.close();
             self.outbox.abort();
         }
@@ -317,15 +369,6 @@ fn check_clock(clock: &Clock, journal: Option<Time>) -> Result<(), StartError> {
         return Err(StartError::ClockBehind { now, journal });
     }
     Ok(())
-}
-
-/// The timers on record.
-fn waiting_timers(store: &Arc<dyn Store>) -> Result<Vec<RowChange>, StoreError> {
-    let waiting = store.scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
-    Ok(waiting
-        .into_iter()
-        .map(|(key, row)| (key, Some(row)))
-        .collect())
 }
 
 /// What the names in events are hashed with: made once, kept beside the log (VX-AUD-1).

@@ -66,6 +66,13 @@ impl Overlay {
         }
     }
 
+    /// Lets go of everything: none of it will be committed.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        self.records.clear();
+        self.batches.clear();
+    }
+
     /// Lets go of every batch up to `batch`: the store has them.
     pub(crate) fn release(&mut self, batch: u64) {
         while self

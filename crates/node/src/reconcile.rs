@@ -68,7 +68,52 @@ impl Office {
         Ok(())
     }
 
+    /// Which rule settings differ from the record, sorted, as `SECTION.KEY`; none where nothing is on record yet.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn settings_that_differ(&self, settings: &AllSettings) -> Result<Vec<String>, StoreError> {
+        let wanted = self.wanted_config(settings)?;
+        let digests: Option<BTreeMap<String, String>> = self.row(&digests_key())?;
+        let Some(digests) = digests else {
+            return Ok(Vec::new());
+        };
+        let mut differ = Vec::new();
+        for (name, value) in &wanted.protocols {
+            let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
+            let on_record = on_record.unwrap_or_default();
+            let members = value.as_object().into_iter().flatten();
+            let section = name.replace('-', "_");
+            let other = members.filter(|(key, value)| on_record.get(key) != Some(*value));
+            differ.extend(other.map(|(key, _)| format!("{section}.{key}")));
+        }
+        let names = wanted.digests.keys().chain(digests.keys());
+        let other = names.filter(|name| wanted.digests.get(*name) != digests.get(*name));
+        differ.extend(other.map(|name| format!("the digest {name}")));
+        differ.sort();
+        differ.dedup();
+        Ok(differ)
+    }
+
     async fn reconcile_config(&self, settings: &AllSettings) -> Result<bool, ReconcileError> {
+        let wanted = self.wanted_config(settings)?;
+        let mut same = self.row(&digests_key())?.as_ref() == Some(&wanted.digests);
+        for (name, value) in &wanted.protocols {
+            let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
+            same &= on_record.as_ref() == Some(value);
+        }
+        self.limit_agh(&settings.agh);
+        self.reconcile_signing().await?;
+        if same {
+            return Ok(false);
+        }
+        self.record(Act::Config(wanted), || "the configuration".to_owned())
+            .await?;
+        Ok(true)
+    }
+
+    /// The configuration line that these settings ask for.
+    fn wanted_config(&self, settings: &AllSettings) -> Result<Config, StoreError> {
         let json = |value: Result<serde_json::Value, serde_json::Error>| {
             value.map_err(|error| StoreError(error.to_string()))
         };
@@ -102,20 +147,7 @@ impl Office {
             let value = json(serde_json::to_value(&settings.vibe))?;
             protocols.insert(vibe.to_owned(), value);
         }
-        let mut same = self.row(&digests_key())?.as_ref() == Some(&digests);
-        for (name, value) in &protocols {
-            let on_record: Option<serde_json::Value> = self.row(&config_key(name))?;
-            same &= on_record.as_ref() == Some(value);
-        }
-        self.limit_agh(&settings.agh);
-        self.reconcile_signing().await?;
-        if same {
-            return Ok(false);
-        }
-        let config = Config { protocols, digests };
-        self.record(Act::Config(config), || "the configuration".to_owned())
-            .await?;
-        Ok(true)
+        Ok(Config { protocols, digests })
     }
 
     /// Brings the record in line with the keys that this node holds: rules sign in an agent's name only where the node

@@ -14,15 +14,16 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::{Draft, ProtocolName, Seq};
 use chancery_core::protocol::Suite;
 use chancery_core::refusal::Refusal;
-use chancery_core::rows::{RowChange, RowKey};
+use chancery_core::rows::{RowChange, RowKey, Rows};
 use chancery_core::time::Time;
-use chancery_journal::{InForce, Outcome, decide_input};
+use chancery_journal::{Head, InForce, Outcome, decide_input};
+use chancery_store::Still;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::clock::Nonces;
 use crate::gate::Shared;
 use crate::overlay::Overlay;
-use crate::soft::Soft;
+use crate::soft::{Soft, Used};
 
 /// How many inputs are decided before their batch is handed on.
 pub(crate) const BATCH_INPUTS: usize = 1_024;
@@ -60,18 +61,20 @@ pub struct Decided<A> {
     pub sealed: Option<Bytes>,
 }
 
-/// An answer that waits for its batch.
-pub(crate) struct Waiting<A> {
-    pub(crate) reply: oneshot::Sender<Decided<A>>,
-    pub(crate) decided: Decided<A>,
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
+/// An answer that waits for its batch, with the input that it is decided from again where others were faster.
+pub(crate) struct Waiting<S: Suite> {
+    pub(crate) entry: Entry<S>,
+    pub(crate) decided: Decided<S::Answer>,
+    used: Used,
 }
 
 /// Inputs decided together.
 pub(crate) struct DecidedBatch<S: Suite> {
     pub(crate) number: u64,
     pub(crate) units: Vec<Unit>,
-    pub(crate) waiting: Vec<Waiting<S::Answer>>,
+    pub(crate) waiting: Vec<Waiting<S>>,
+    /// Inputs after those that could not be decided on rows of one moment.
+    pub(crate) undecided: Vec<Entry<S>>,
     pub(crate) asides: Vec<Aside>,
     /// Lines that are delivered once more.
     pub(crate) repeat: Vec<(Seq, Delivery)>,
@@ -89,6 +92,7 @@ impl<S: Suite> DecidedBatch<S> {
             number,
             units: Vec::new(),
             waiting: Vec::new(),
+            undecided: Vec::new(),
             asides: Vec::new(),
             repeat: Vec::new(),
             settled: Vec::new(),
@@ -111,6 +115,10 @@ pub(crate) struct Sequencer<S: Suite> {
     time: Option<Time>,
     /// The number of the last batch.
     batch: u64,
+    /// How often changes of others had come in when the overlay was empty last: it lies on those.
+    foreign: u64,
+    /// Whether settings and keyring have to be read anew.
+    is_in_doubt: bool,
 }
 
 impl<S: Suite> Sequencer<S> {
@@ -125,6 +133,8 @@ impl<S: Suite> Sequencer<S> {
             next_seq: head.seq + 1,
             time: head.time,
             batch: 0,
+            foreign: shared.store.foreign_changes(),
+            is_in_doubt: false,
             shared,
         }
     }
@@ -136,13 +146,93 @@ impl<S: Suite> Sequencer<S> {
             .release(self.shared.committed_batch.load(Ordering::Acquire));
         self.soft.release();
         let mut batch = DecidedBatch::new(self.batch);
-        for entry in entries.drain(..) {
-            self.decide(entry, &mut batch);
+        let store = Arc::clone(&self.shared.store);
+        let still = store.keep_still();
+        if self.foreign == store.foreign_changes() && self.is_sure(&still, &mut batch) {
+            self.decide_all(entries.drain(..), &still, &mut batch);
+        } else {
+            // What lies in the overlay will not be committed: whoever commits learns it, and all is decided again.
+            batch.undecided.append(entries);
         }
         batch
     }
 
-    fn decide(&mut self, mut entry: Entry<S>, batch: &mut DecidedBatch<S>) {
+    /// Whether batches were decided after this one.
+    pub(crate) fn went_beyond(&self, number: u64) -> bool {
+        self.batch > number
+    }
+
+    /// Decides batches again, in their order, because others have committed up to `head` meanwhile; `rows` is what
+    /// they changed.
+    pub(crate) fn decide_anew(
+        &mut self,
+        void: Vec<DecidedBatch<S>>,
+        head: Head,
+        rows: &[RowChange],
+    ) -> DecidedBatch<S> {
+        self.batch += 1;
+        let mut batch = DecidedBatch::new(self.batch);
+        let store = Arc::clone(&self.shared.store);
+        let still = store.keep_still();
+        self.foreign = store.foreign_changes();
+        self.overlay.clear();
+        self.soft.nothing_arrives();
+        self.next_seq = head.seq + 1;
+        self.time = head.time;
+        self.is_in_doubt |= rows.iter().any(|(key, _)| admin::changes_rules(key));
+        batch.changed_tokens = rows.iter().any(|(key, _)| admin::is_token(key));
+        let mut entries = Vec::new();
+        for void in void {
+            self.is_in_doubt |= void.changed.is_some();
+            batch.changed_tokens |= void.changed_tokens;
+            for waiting in void.waiting {
+                self.soft.give_back(waiting.used);
+                entries.push(waiting.entry);
+            }
+            entries.extend(void.undecided);
+        }
+        if self.is_sure(&still, &mut batch) {
+            self.decide_all(entries.into_iter(), &still, &mut batch);
+        } else {
+            batch.undecided = entries;
+        }
+        batch
+    }
+
+    /// Reads settings and keyring anew where they may be other ones; whether that went well.
+    fn is_sure(&mut self, still: &Still<'_>, batch: &mut DecidedBatch<S>) -> bool {
+        if !self.is_in_doubt {
+            return true;
+        }
+        let rows: &dyn Rows = &self.overlay;
+        match InForce::of_rows(&*self.shared.suite, rows) {
+            Ok(in_force) => {
+                self.in_force = in_force;
+                batch.changed = Some(self.in_force_now());
+                self.is_in_doubt = false;
+            }
+            Err(_) if still.was_disturbed() => {}
+            Err(damage) => self.shared.fail(&damage.to_string()),
+        }
+        !self.is_in_doubt
+    }
+
+    fn decide_all(
+        &mut self,
+        entries: impl Iterator<Item = Entry<S>>,
+        still: &Still<'_>,
+        batch: &mut DecidedBatch<S>,
+    ) {
+        for entry in entries {
+            if still.was_disturbed() {
+                batch.undecided.push(entry);
+            } else {
+                self.decide(entry, still, batch);
+            }
+        }
+    }
+
+    fn decide(&mut self, mut entry: Entry<S>, still: &Still<'_>, batch: &mut DecidedBatch<S>) {
         let now = self.decision_time(entry.received);
         self.soft.begin(now);
         let before = Before {
@@ -162,6 +252,11 @@ impl<S: Suite> Sequencer<S> {
             by_position,
             before,
         );
+        if still.was_disturbed() {
+            self.soft.take_back();
+            batch.undecided.push(entry);
+            return;
+        }
         match decided {
             Outcome::Recorded {
                 unit,
@@ -231,11 +326,7 @@ impl<S: Suite> Sequencer<S> {
             .in_force
             .follow(&self.shared.suite, &self.overlay, changes);
         match followed {
-            Ok(()) => {
-                self.settings = Arc::new(self.in_force.settings().clone());
-                let keyring = Arc::new(self.in_force.keyring().clone());
-                Some((Arc::clone(&self.settings), keyring))
-            }
+            Ok(()) => Some(self.in_force_now()),
             Err(damage) => {
                 self.shared.fail(&damage.to_string());
                 None
@@ -243,23 +334,29 @@ impl<S: Suite> Sequencer<S> {
         }
     }
 
+    fn in_force_now(&mut self) -> (Arc<S::Settings>, Arc<Keyring>) {
+        self.settings = Arc::new(self.in_force.settings().clone());
+        let keyring = Arc::new(self.in_force.keyring().clone());
+        (Arc::clone(&self.settings), keyring)
+    }
+
     fn settle(
-        &self,
+        &mut self,
         entry: Entry<S>,
         result: Result<S::Answer, Refusal>,
         seq: Option<Seq>,
         batch: &mut DecidedBatch<S>,
     ) {
-        batch.settled.extend(entry.timer);
+        batch.settled.extend(entry.timer.clone());
         let decided = Decided {
             result,
             seq,
             sealed: None,
         };
         batch.waiting.push(Waiting {
-            reply: entry.reply,
+            entry,
             decided,
-            permit: entry.permit,
+            used: self.soft.used(),
         });
     }
 

@@ -67,6 +67,14 @@ pub(crate) struct Soft {
     arriving_order: VecDeque<(Seq, InboxName)>,
 }
 
+/// What a decision used of soft state.
+#[derive(Default)]
+pub(crate) struct Used {
+    senders: Vec<String>,
+    noted: Vec<WindowId>,
+    quotas: Vec<(&'static str, String)>,
+}
+
 /// A sender's allowance: full after a second of silence.
 #[derive(Clone, Copy)]
 struct Bucket {
@@ -107,21 +115,42 @@ impl Soft {
 
     /// The decision will be made again: what it used is not used.
     pub(crate) fn take_back(&mut self) {
-        for sender in self.used.drain(..) {
+        let used = self.used();
+        self.give_back(used);
+    }
+
+    /// What the present decision used, so that it can be given back.
+    pub(crate) fn used(&mut self) -> Used {
+        Used {
+            senders: std::mem::take(&mut self.used),
+            noted: std::mem::take(&mut self.noted),
+            quotas: std::mem::take(&mut self.quotas),
+        }
+    }
+
+    /// A decision does not count: what it used is not used.
+    pub(crate) fn give_back(&mut self, used: Used) {
+        for sender in used.senders {
             if let Some(bucket) = self.rates.get_mut(&sender) {
                 bucket.left += 1.0;
             }
         }
-        if self.noted.is_empty() && self.quotas.is_empty() {
+        if used.noted.is_empty() && used.quotas.is_empty() {
             return;
         }
         let mut agh = lock(&self.agh);
-        for id in self.noted.drain(..) {
+        for id in used.noted {
             agh.once.take_back(&id);
         }
-        for (of, who) in self.quotas.drain(..) {
+        for (of, who) in used.quotas {
             agh.quotas.take_back(of, &who);
         }
+    }
+
+    /// Nothing that was decided and is not committed will be.
+    pub(crate) fn nothing_arrives(&mut self) {
+        self.arriving.clear();
+        self.arriving_order.clear();
     }
 
     /// Entries were decided; they count before they are committed.
@@ -148,9 +177,16 @@ impl Soft {
 
     /// Whether an inbox has room for one more. One whose depth cannot be read has none.
     fn has_room(&self, name: &InboxName) -> bool {
-        let Ok(fill) = self.inboxes.fill(name) else {
+        let Ok(mut fill) = self.inboxes.fill(name) else {
             return false;
         };
+        if fill.depth() >= self.limits.inbox_depth && self.store.is_shared() {
+            // Its owner may have acknowledged entries elsewhere.
+            let Ok(again) = self.inboxes.fill_anew(name) else {
+                return false;
+            };
+            fill = again;
+        }
         let arriving = self.arriving.get(name).map_or(0, |arriving| {
             arriving.len() - arriving.partition_point(|seq| *seq <= fill.last)
         });

@@ -82,6 +82,12 @@ impl Timers {
         }
     }
 
+    /// Lets go of all of them: another process sees to them.
+    pub(crate) fn clear(&self) {
+        *self.lock() = Waiting::default();
+        self.changed.notify_one();
+    }
+
     /// Fires what is due, for ever.
     pub(crate) async fn run<S: Suite>(&self, gate: Gate<S>) {
         loop {
@@ -106,6 +112,10 @@ impl Timers {
         let Some((_, name)) = parse_timer_key(&key) else {
             return;
         };
+        if gate.store().duty().is_none() {
+            // The duty has lapsed, as after a pause of the process: whoever has it now fires it.
+            return;
+        }
         let input = match gate.suite().timer(&name, &row) {
             Ok(input) => input,
             Err(damage) => {

@@ -2,12 +2,16 @@
 //!
 //! Every implementation passes one contract suite. Methods block: a node calls them from threads that may wait.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use chancery_core::line::Seq;
 use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowId, WindowName};
 use chancery_journal::{Head, Lines};
+
+use crate::stillness::Still;
 
 /// What one unit changes.
 #[derive(Clone, Debug)]
@@ -79,8 +83,39 @@ pub trait Store: Send + Sync + 'static {
     /// How many records all windows hold.
     fn window_len(&self) -> usize;
 
-    /// Makes a batch durable. When this returns, its lines survive a power cut and readers see its rows.
+    /// Makes a batch durable. When this returns, its lines survive a power cut and readers see its rows. A batch
+    /// without lines changes nothing and asks whether its base is still the head.
     fn commit(&self, batch: Batch) -> Result<Head, CommitError>;
+
+    /// Keeps changes of other processes out while a decision reads.
+    fn keep_still(&self) -> Still<'_> {
+        Still::default()
+    }
+
+    /// How often changes of other processes have come in.
+    fn foreign_changes(&self) -> u64 {
+        0
+    }
+
+    /// Whether other processes may commit to this journal.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Whether this process sees to timers and deliveries: of all that share a journal one does. The number is another
+    /// each time the duty comes anew.
+    fn duty(&self) -> Option<u64> {
+        Some(0)
+    }
+
+    /// Lets `moved` be called from now on whenever others may have committed, or the duty may have changed hands.
+    ///
+    /// # Errors
+    /// No thread or connection for it.
+    fn watch(&self, moved: Arc<dyn Fn() + Send + Sync>) -> Result<(), StoreError> {
+        drop(moved);
+        Ok(())
+    }
 
     /// Drops agenda rows (outbox, timers) that are settled. Not on the log: after a crash some may be back.
     fn forget(&self, keys: &[RowKey]) -> Result<(), StoreError>;

@@ -23,6 +23,7 @@ mod postgres;
 mod recover;
 mod rows;
 mod sidelog;
+mod stillness;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod windows;
@@ -37,3 +38,4 @@ pub use postgres::{Postgres, PostgresError, PostgresOptions};
 pub use recover::{RecoverError, Recovered, recover};
 pub use rows::StoreRows;
 pub use sidelog::{SideLog, SideLogLimits};
+pub use stillness::Still;

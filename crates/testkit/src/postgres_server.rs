@@ -42,6 +42,15 @@ impl PostgresServer {
         if let Ok(url) = std::env::var(GIVEN) {
             return Self { url, own: None };
         }
+        Self::own(None)
+    }
+
+    /// Starts one that asks for this password; its address has none.
+    pub fn with_password(password: &str) -> Self {
+        Self::own(Some(password))
+    }
+
+    fn own(password: Option<&str>) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("there is a free port").port();
         let mut own = Own {
@@ -50,7 +59,7 @@ impl PostgresServer {
             dir: TempDir::new().expect("a test may make a directory"),
             child: None,
         };
-        own.make();
+        own.make(password);
         own.run();
         Self {
             url: format!("postgres://chancery@127.0.0.1:{port}/postgres"),
@@ -61,6 +70,16 @@ impl PostgresServer {
     /// Where it is.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Runs statements as somebody else would.
+    pub fn execute(&self, sql: &str) {
+        let told = Command::new(programs().join("psql"))
+            .args(["--no-psqlrc", "-v", "ON_ERROR_STOP=1", "-c", sql, &self.url])
+            .output()
+            .expect("psql can be started");
+        let complaint = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.success(), "{sql}: {complaint}");
     }
 
     /// Ends it at once, as a crash would. A server that was given is left alone, and the answer is false.
@@ -78,7 +97,9 @@ impl PostgresServer {
 }
 
 impl Own {
-    fn make(&self) {
+    fn make(&self, password: Option<&str>) {
+        let file = self.dir.path().join("password");
+        std::fs::write(&file, password.unwrap_or("none")).expect("a test may write a file");
         if is_root() {
             let owner = Command::new("chown")
                 .arg(USER)
@@ -86,9 +107,16 @@ impl Own {
                 .status();
             assert!(owner.is_ok_and(|status| status.success()), "chown {USER}");
         }
+        let asks = if password.is_some() {
+            "scram-sha-256"
+        } else {
+            "trust"
+        };
         let made = self
             .program("initdb")
-            .args(["-U", "chancery", "-A", "trust", "-E", "UTF8", "--locale=C"])
+            .args(["-U", "chancery", "-A", asks, "-E", "UTF8", "--locale=C"])
+            .arg("--pwfile")
+            .arg(&file)
             .args(["--no-sync", "-D"])
             .arg(self.dir.path().join("data"))
             .output()

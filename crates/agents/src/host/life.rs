@@ -85,6 +85,7 @@ impl Life {
 
     async fn take_turns(&mut self) -> Result<(), StoreError> {
         loop {
+            self.office.duty_begun().await;
             let waiting = self.waiting().await?;
             if waiting.is_empty() {
                 self.wait().await?;

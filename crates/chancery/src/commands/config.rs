@@ -5,8 +5,10 @@ use std::io::Write as _;
 use clap::Subcommand;
 use serde_json::json;
 
+use super::serve::runtime;
 use crate::config::{Config, Flags, Sources, reference_page};
 use crate::exit::{Exit, Outcome};
+use crate::host::apply_settings;
 use crate::terminal::Terminal;
 
 /// The commands of `config`.
@@ -18,6 +20,9 @@ pub(crate) enum ConfigCommand {
     /// Whether a node would start with it
     #[command(after_help = "Example:\n  chancery config check --config node/chancery.toml")]
     Check(CheckArgs),
+    /// Let all nodes of a journal in PostgreSQL go by these rule settings
+    #[command(after_help = "Example:\n  chancery config apply --config node/chancery.toml")]
+    Apply(ApplyArgs),
     /// The reference of all keys, as Markdown
     #[command(after_help = "Example:\n  chancery config reference > configuration.md")]
     Reference,
@@ -37,6 +42,13 @@ pub(crate) struct CheckArgs {
     flags: Flags,
 }
 
+/// What `config apply` is asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApplyArgs {
+    #[command(flatten)]
+    flags: Flags,
+}
+
 /// Runs a command of `config`.
 pub(crate) fn run(
     command: ConfigCommand,
@@ -46,6 +58,7 @@ pub(crate) fn run(
     match command {
         ConfigCommand::Show(args) => show(&sources(args.flags), terminal),
         ConfigCommand::Check(args) => check(&sources(args.flags), terminal),
+        ConfigCommand::Apply(args) => apply(&sources(args.flags), terminal),
         ConfigCommand::Reference => {
             terminal.out.write_all(reference_page().as_bytes())?;
             Ok(Exit::Done)
@@ -79,6 +92,24 @@ fn check(sources: &Sources, terminal: &mut Terminal) -> Outcome {
         terminal.json_line(&json!({"ok": true}))?;
     } else {
         writeln!(terminal.out, "the configuration is sound")?;
+    }
+    Ok(Exit::Done)
+}
+
+fn apply(sources: &Sources, terminal: &mut Terminal) -> Outcome {
+    let config = Config::load(sources)?;
+    let runtime = runtime()?;
+    let changed = runtime.block_on(apply_settings(&config))?;
+    if terminal.json {
+        terminal.json_line(&json!({"changed": changed}))?;
+    } else if changed.is_empty() {
+        writeln!(terminal.out, "the journal goes by these settings")?;
+    } else {
+        writeln!(
+            terminal.out,
+            "changed for all nodes: {}",
+            changed.join(", ")
+        )?;
     }
     Ok(Exit::Done)
 }

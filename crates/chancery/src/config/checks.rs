@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::settings::Settings;
-use super::typed::{Clock, Config, Entropy};
+use super::typed::{Clock, Config, Entropy, Store};
 use crate::exit::Failure;
 
 /// Checks keys against each other.
@@ -53,7 +53,12 @@ impl Config {
         let certificate = self.tls.as_ref().map(|tls| tls.certificate.as_path());
         let key = self.tls.as_ref().map(|tls| tls.key.as_path());
         let nats = self.agh.nats.as_ref();
-        let files: [(&str, Option<&Path>); 7] = [
+        let store_password = match &self.store {
+            Store::Postgres(database) => database.password_file.as_deref(),
+            Store::Embedded | Store::Memory => None,
+        };
+        let files: [(&str, Option<&Path>); 8] = [
+            ("store_password_file", store_password),
             ("tls.certificate", certificate),
             ("tls.key", key),
             ("value_context.world", self.value_context.world.as_deref()),

@@ -22,8 +22,20 @@ pub const KEYS: &[Key] = &[
         "store",
         Kind::Text,
         "\"embedded\"",
-        "\"embedded\" (log files and an SQLite index) or \"memory\" (nothing survives a stop)",
+        "\"embedded\" (files), \"memory\" (nothing survives a stop), \"postgres://USER@HOST/DATABASE\"",
     )),
+    key(
+        "store_password_file",
+        Kind::Path,
+        "\"\"",
+        "file of the password for PostgreSQL, mode 0600; empty: the one in the address, if any",
+    ),
+    key(
+        "journal",
+        Kind::Text,
+        "\"main\"",
+        "which journal of the PostgreSQL database; journals share nothing",
+    ),
     key(
         "bus",
         Kind::Text,

@@ -8,6 +8,7 @@
 mod agents;
 mod agh;
 mod checks;
+mod database;
 mod environment;
 mod file;
 mod keys;
@@ -24,6 +25,7 @@ use crate::exit::Failure;
 
 pub use agents::{AgentBehaviour, ModelEntry, VibeAgent};
 pub use agh::{Agh, Nats, PeerEntry};
+pub use database::Database;
 pub use environment::variables_of_process;
 pub use reference::{commented_file, reference_page};
 pub use settings::{Setting, Settings, Source};
@@ -42,7 +44,7 @@ pub struct Flags {
     /// Directory of the log, its index and keys
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// "embedded" or "memory"
+    /// "embedded", "memory" or "postgres://USER@HOST/DATABASE"
     #[arg(long)]
     pub store: Option<String>,
     /// "system", or in dev "fixed:TS"

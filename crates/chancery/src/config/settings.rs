@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::agents::ModelEntry;
 use super::agh::AghTables;
+use super::database::without_password;
 use super::table::{KEYS, Key, Kind, List};
 use crate::exit::Failure;
 
@@ -60,7 +61,7 @@ impl Setting {
     /// The value as JSON.
     pub fn json(&self) -> serde_json::Value {
         match &self.value {
-            Value::Text(text) => text.as_str().into(),
+            Value::Text(text) => without_password(text).into(),
             Value::Path(path) => path
                 .as_ref()
                 .map_or_else(String::new, |path| path.display().to_string())

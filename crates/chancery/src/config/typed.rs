@@ -11,17 +11,20 @@ use chancery_vibe::settings::{Clock as VibeClock, Platform, Settings as VibeRule
 
 use super::agents::{self, VibeAgent};
 use super::agh::{Agh, Nats, servers};
+use super::database::Database;
 use super::settings::{Setting, Settings, Value};
 use super::vacant::{Vacant, vacant};
 use crate::exit::Failure;
 
 /// Where the log and its rows are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
     /// Files in the data directory.
     Embedded,
     /// Memory: nothing survives a stop.
     Memory,
+    /// A journal in PostgreSQL.
+    Postgres(Database),
 }
 
 /// The clock.
@@ -169,7 +172,7 @@ impl Config {
         Ok(Self {
             listen: listen(settings.get("listen"))?,
             data: of.path("data").unwrap_or_else(|| PathBuf::from(".")),
-            store: store(settings.get("store"))?,
+            store: store(&of)?,
             clock: clock(settings.get("clock"))?,
             entropy: entropy(settings.get("entropy"))?,
             dev: of.switch("dev"),
@@ -430,14 +433,25 @@ fn not_built(setting: &Setting, what: &str, instead: &str) -> Failure {
     .next(instead.to_owned())
 }
 
-fn store(setting: &Setting) -> Result<Store, Failure> {
+fn store(of: &Typed<'_>) -> Result<Store, Failure> {
+    let setting = of.0.get("store");
     match text(setting) {
         "embedded" => Ok(Store::Embedded),
         "memory" => Ok(Store::Memory),
-        url if url.starts_with("postgres://") || url.starts_with("postgresql://") => Err(
-            not_built(setting, "the PostgreSQL store", "set store = \"embedded\""),
-        ),
-        _ => Err(wrong(setting, "\"embedded\" or \"memory\"")),
+        url => {
+            let place = "\"embedded\", \"memory\" or \"postgres://USER@HOST/DATABASE\"";
+            let url = Database::address(url).ok_or_else(|| wrong(setting, place))?;
+            let journal = of.0.get("journal");
+            let name = text(journal);
+            if name.is_empty() || name.len() > 63 || name.contains(char::is_control) {
+                return Err(wrong(journal, "a name of 1 to 63 bytes"));
+            }
+            Ok(Store::Postgres(Database {
+                url,
+                journal: name.to_owned(),
+                password_file: of.path("store_password_file"),
+            }))
+        }
     }
 }
 

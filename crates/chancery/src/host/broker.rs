@@ -9,7 +9,7 @@ use chancery_node::{Office, agh_answers, agh_bridge};
 use tokio::task::JoinSet;
 
 use super::agents;
-use crate::config::{Config, Nats};
+use crate::config::{Config, Nats, Store};
 use crate::exit::Failure;
 use crate::secret_file::read_secret;
 
@@ -21,10 +21,13 @@ pub(super) fn broker(config: &Config) -> Option<Arc<Broker>> {
 /// Nobody is connected yet, and the keys of hosted peers are at hand. Gives whose keys were held before.
 pub(super) async fn prepare(office: &Office, config: &Config) -> Result<Vec<String>, Failure> {
     let held = office.gate().vault().owners();
-    office
-        .agh_nobody_connected()
-        .await
-        .map_err(|error| Failure::damaged(error.to_string()))?;
+    // Where others share the journal their peers stay.
+    if !matches!(config.store, Store::Postgres(_)) {
+        office
+            .agh_nobody_connected()
+            .await
+            .map_err(|error| Failure::damaged(error.to_string()))?;
+    }
     for (peer, key) in config.agh.keys()? {
         office.gate().vault().hold(peer, key);
     }

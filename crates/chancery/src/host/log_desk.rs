@@ -25,7 +25,7 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(office: &Office, config: &Config) -> Self {
-        let is_on_disk = matches!(config.store, config::Store::Embedded);
+        let is_on_disk = config.store != config::Store::Memory;
         Self {
             store: Arc::clone(office.gate().store()),
             suite: office.gate().suite().clone(),

@@ -1,7 +1,9 @@
 //! A node as the configuration describes it: opened, recovered, brought in line with its files, and served.
 
 mod agents;
+mod apply;
 mod broker;
+mod database;
 mod files;
 mod log_desk;
 mod opened;
@@ -27,6 +29,7 @@ use chancery_node::vacants::Vacants;
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
+use chancery_store::StoreError;
 use chancery_value_context::settings::Settings;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -38,8 +41,12 @@ use opened::Opened;
 use reload::Reloading;
 use world_seed::WorldSeed;
 
+pub(crate) use apply::apply_settings;
+pub(crate) use database::to_read as database_to_read;
 pub(crate) use start_line::StartLine;
-pub(crate) use world_seed::{kept_in as seed_kept_in, read as read_seed};
+pub(crate) use world_seed::{
+    kept_in as seed_kept_in, read as read_seed, read_kept as read_kept_seed,
+};
 
 /// A node that is served.
 pub(crate) struct Host {
@@ -62,16 +69,18 @@ impl Host {
     pub(crate) async fn start(config: &Config) -> Result<Self, Failure> {
         config.check_files()?;
         let mut world = world_file(config)?;
-        let seed = WorldSeed::of(config)?;
-        let opened = Opened::open(config, &seed.suite())?;
-        seed.keep(config)?;
+        let database = database::of(config)?;
+        let seed = WorldSeed::of(config, database.as_deref())?;
+        let opened = Opened::open(config, &seed.suite(), database.clone())?;
+        seed.keep(config, database.as_deref())?;
         let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
         let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
         let broker = broker::broker(config);
         let abroad = vacants::abroad(config, &outgoing_tls);
-        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
-        let carrier = carrier.with_broker(broker.clone());
-        let carrier = Arc::new(carrier.with_vacants(Arc::clone(&abroad)));
+        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls)
+            .with_broker(broker.clone())
+            .with_vacants(Arc::clone(&abroad));
+        let carrier = Arc::new(carrier);
         let office = Arc::new(start_node(
             config,
             &opened,
@@ -86,12 +95,9 @@ impl Host {
         let vacants = vacants::vacants(Arc::clone(&office), &abroad, config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
-        let dialer = Arc::new(Dialer::new(
-            Arc::clone(&office),
-            Arc::clone(&switchboard),
-            outgoing_tls,
-            ws_limits(config),
-        ));
+        let (of_office, by) = (Arc::clone(&office), Arc::clone(&switchboard));
+        let dialer = Dialer::new(of_office, by, outgoing_tls, ws_limits(config));
+        let dialer = Arc::new(dialer);
         let reload = reload::of(Reloading {
             office: Arc::clone(&office),
             config: config.clone(),
@@ -112,6 +118,7 @@ impl Host {
             vacants::begin(vacants, config, server.listening().address).await?;
         }
         let agents = agents::begin(&office, config).await?;
+        office.join_others().map_err(unreadable)?;
         dialer.call(&addresses);
         let watch = reload::watch(config, &reload);
         opened.tell_address(&server.listening().address.to_string());
@@ -247,15 +254,11 @@ async fn begin_in_line(
     Ok(())
 }
 
-/// Writes what differs between the files and the record (CH-JRN-1, CH-JRN-12).
-async fn bring_in_line(
-    office: &Office,
-    config: &Config,
-    world: Option<&WorldFile>,
-) -> Result<usize, Failure> {
+/// The rule settings that the configuration asks for.
+fn all_settings(office: &Office, config: &Config) -> AllSettings {
     let vibe = config.vibe.rules.clone();
     let seed = office.gate().suite().seed();
-    let settings = AllSettings {
+    AllSettings {
         value_context: rule_settings(config),
         vibe: match (seed, &config.vibe.world) {
             (Some(seed), Some(_)) => seed.in_settings(vibe),
@@ -263,7 +266,37 @@ async fn bring_in_line(
         },
         vacant: vacants::rule_settings(config),
         agh: config.agh.settings.clone(),
-    };
+    }
+}
+
+/// Refuses to go by other rule settings than the nodes that share the journal (CH-JRN-5).
+fn check_settings(office: &Office, settings: &AllSettings) -> Result<(), Failure> {
+    if !office.gate().store().is_shared() {
+        return Ok(());
+    }
+    let differ = office.settings_that_differ(settings).map_err(unreadable)?;
+    if differ.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "the journal goes by other rule settings than this configuration: {}",
+        differ.join(", ")
+    ))
+    .next("correct the configuration, or change the record for all nodes: chancery config apply"))
+}
+
+fn unreadable(error: StoreError) -> Failure {
+    Failure::damaged(error.to_string())
+}
+
+/// Writes what differs between the files and the record (CH-JRN-1, CH-JRN-12).
+async fn bring_in_line(
+    office: &Office,
+    config: &Config,
+    world: Option<&WorldFile>,
+) -> Result<usize, Failure> {
+    let settings = all_settings(office, config);
+    check_settings(office, &settings)?;
     let mut written = usize::from(
         office
             .reconcile_settings(&settings)

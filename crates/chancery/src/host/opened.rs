@@ -7,11 +7,12 @@ use chancery_core::protocol::Suite;
 use chancery_node::suite::Chancery;
 use chancery_node::{Office, SideLogs};
 use chancery_store::{
-    Embedded, Memory, OpenError, Options, SideLog, SideLogLimits, Store, recover,
+    Embedded, Memory, OpenError, Options, Postgres, SideLog, SideLogLimits, Store, recover,
 };
 
 use crate::config::{self, Config};
 use crate::exit::Failure;
+use crate::secret_file;
 
 /// An open store.
 pub(super) enum Opened {
@@ -20,14 +21,23 @@ pub(super) enum Opened {
         stop_scrub: Arc<AtomicBool>,
     },
     Memory(Arc<Memory>),
+    Postgres(Arc<Postgres>),
 }
 
 impl Opened {
     /// Opens the store that the configuration names and decides the tail of its log again.
-    pub(super) fn open(config: &Config, suite: &Chancery) -> Result<Self, Failure> {
-        match config.store {
-            config::Store::Memory => Ok(Self::Memory(Arc::new(Memory::new()))),
-            config::Store::Embedded => open_embedded(config, suite),
+    pub(super) fn open(
+        config: &Config,
+        suite: &Chancery,
+        database: Option<Arc<Postgres>>,
+    ) -> Result<Self, Failure> {
+        match (&config.store, database) {
+            (_, Some(database)) => {
+                secret_file::make_private_folder(&config.data)?;
+                Ok(Self::Postgres(database))
+            }
+            (config::Store::Memory, None) => Ok(Self::Memory(Arc::new(Memory::new()))),
+            (_, None) => open_embedded(config, suite),
         }
     }
 
@@ -35,14 +45,15 @@ impl Opened {
         match self {
             Self::Embedded { store, .. } => Arc::clone(store) as Arc<dyn Store>,
             Self::Memory(store) => Arc::clone(store) as Arc<dyn Store>,
+            Self::Postgres(store) => Arc::clone(store) as Arc<dyn Store>,
         }
     }
 
     /// Refusals, events and grave escalations are noted beside the log; without a data directory nowhere.
     pub(super) fn side_logs(&self, config: &Config) -> Result<SideLogs, Failure> {
-        let Self::Embedded { .. } = self else {
+        if let Self::Memory(_) = self {
             return Ok(SideLogs::default());
-        };
+        }
         let open = |name| {
             SideLog::open(&config.data, name, SideLogLimits::default()).map_err(|error| {
                 Failure::damaged(format!("{}/{name}: {error}", config.data.display()))

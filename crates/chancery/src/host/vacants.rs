@@ -12,7 +12,7 @@ use chancery_vacant::id::VacantId;
 use chancery_vacant::settings::Settings;
 
 use super::{agents, count, not_in_line};
-use crate::config::{AgentBehaviour, Config, VacantAgent};
+use crate::config::{AgentBehaviour, Config, Store, VacantAgent};
 use crate::exit::Failure;
 use crate::secret_file;
 
@@ -87,6 +87,11 @@ pub(super) async fn begin(
         None => format!("http://{address}"),
     };
     vacants.reconcile(&base_url).await.map_err(not_in_line)?;
+    if matches!(config.store, Store::Postgres(_)) {
+        // Other nodes may be at work on calls that have no outcome yet.
+        tokio::spawn(Arc::clone(vacants).resume_those_left_behind());
+        return Ok(());
+    }
     let resumed = vacants.resume().await;
     let resumed = resumed.map_err(|error| Failure::damaged(error.to_string()))?;
     tracing::debug!(resumed, "calls that a stop left open have an outcome");

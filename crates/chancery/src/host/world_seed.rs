@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chancery_node::suite::Chancery;
+use chancery_store::{Postgres, StoreError};
 use chancery_vibe::world::seed::Seed;
 
 use crate::config::{self, Config};
@@ -21,19 +22,15 @@ pub(super) struct WorldSeed(Option<(Arc<Seed>, Vec<u8>)>);
 
 impl WorldSeed {
     /// The seed that the log began with, else the one that the configuration names.
-    pub(super) fn of(config: &Config) -> Result<Self, Failure> {
+    pub(super) fn of(config: &Config, database: Option<&Postgres>) -> Result<Self, Failure> {
         let named = config.vibe.world.as_deref().map(read).transpose()?;
-        let Some(path) = kept(config) else {
+        let kept = match database {
+            Some(database) => kept_by(database)?,
+            None => kept(config)?,
+        };
+        let Some(Kept { seed, text, place }) = kept else {
             return Ok(Self(named));
         };
-        let (seed, text) = read(&path)?;
-        if path != place(config, &seed) {
-            return Err(Failure::damaged(format!(
-                "{} is not the world seed that its name says",
-                path.display()
-            ))
-            .next("put the seed back that the log began with"));
-        }
         if let (Some((other, _)), Some(file)) = (&named, &config.vibe.world)
             && other.digest != seed.digest
         {
@@ -42,8 +39,7 @@ impl WorldSeed {
                 file.display()
             ))
             .next(format!(
-                "name the same file as before (it is kept as {}), change the world with chancery world apply, or use another data directory",
-                path.display()
+                "name the same file as before (it is kept {place}), change the world with chancery world apply, or use another data directory",
             )));
         }
         Ok(Self(Some((seed, text))))
@@ -58,16 +54,28 @@ impl WorldSeed {
     }
 
     /// Keeps a copy beside the log, before the log names it.
-    pub(super) fn keep(&self, config: &Config) -> Result<(), Failure> {
+    pub(super) fn keep(&self, config: &Config, database: Option<&Postgres>) -> Result<(), Failure> {
         let Some((seed, text)) = &self.0 else {
             return Ok(());
         };
+        if let Some(database) = database {
+            let kept = database.keep_seed(text);
+            return kept.map_err(|error| Failure::damaged(error.to_string()));
+        }
         let place = place(config, seed);
         if config.store == config::Store::Memory || place.is_file() {
             return Ok(());
         }
         secret_file::write_new(&place, text, 0o600)
     }
+}
+
+/// A seed that lies beside a log.
+struct Kept {
+    seed: Arc<Seed>,
+    text: Vec<u8>,
+    /// Where, in words.
+    place: String,
 }
 
 /// Reads and checks a seed.
@@ -79,17 +87,49 @@ pub(crate) fn read(path: &Path) -> Result<(Arc<Seed>, Vec<u8>), Failure> {
     Ok((Arc::new(seed), text))
 }
 
+/// The seed that a database keeps beside a journal.
+pub(crate) fn read_kept(database: &Postgres) -> Result<Option<(Arc<Seed>, Vec<u8>)>, Failure> {
+    let damaged = |error: StoreError| Failure::damaged(error.to_string());
+    let Some(text) = database.seed().map_err(damaged)? else {
+        return Ok(None);
+    };
+    let seed = Seed::parse(&text)
+        .map_err(|fault| Failure::damaged(format!("the world seed in the database: {fault}")))?;
+    Ok(Some((Arc::new(seed), text)))
+}
+
+fn kept_by(database: &Postgres) -> Result<Option<Kept>, Failure> {
+    let kept = read_kept(database)?;
+    Ok(kept.map(|(seed, text)| Kept {
+        seed,
+        text,
+        place: "in the database".to_owned(),
+    }))
+}
+
 fn place(config: &Config, seed: &Seed) -> PathBuf {
     let name = format!("{PREFIX}{}{SUFFIX}", seed.digest.hex());
     config.data.join(name)
 }
 
 /// The seed beside the log.
-fn kept(config: &Config) -> Option<PathBuf> {
+fn kept(config: &Config) -> Result<Option<Kept>, Failure> {
     if config.store == config::Store::Memory {
-        return None;
+        return Ok(None);
     }
-    kept_in(&config.data)
+    let Some(path) = kept_in(&config.data) else {
+        return Ok(None);
+    };
+    let (seed, text) = read(&path)?;
+    if path != place(config, &seed) {
+        return Err(Failure::damaged(format!(
+            "{} is not the world seed that its name says",
+            path.display()
+        ))
+        .next("put the seed back that the log began with"));
+    }
+    let place = format!("as {}", path.display());
+    Ok(Some(Kept { seed, text, place }))
 }
 
 /// The seed that lies in a data directory.

@@ -161,17 +161,15 @@ fn agh_peers_are_read_and_faults_named() {
 #[test]
 fn what_is_to_come_is_said_not_to_be_built() {
     // CH-CFG-1
-    for (key, url) in [("store", "postgres://db/x"), ("bus", "nats://n")] {
-        let place = Place::new();
-        place.write("chancery.toml", format!("{key} = \"{url}\"\n"));
-        let ran = place.run(&["config", "check"]).exits(2);
-        assert!(ran.err.contains("not built yet"), "{}", ran.err);
-        assert!(
-            !ran.err.contains(url),
-            "a URL may hold a password: {}",
-            ran.err
-        );
-    }
+    let place = Place::new();
+    place.write("chancery.toml", "bus = \"nats://n\"\n");
+    let ran = place.run(&["config", "check"]).exits(2);
+    assert!(ran.err.contains("not built yet"), "{}", ran.err);
+    assert!(
+        !ran.err.contains("nats://n"),
+        "a URL may hold a password: {}",
+        ran.err
+    );
 }
 
 #[test]

@@ -29,6 +29,7 @@ const COMMANDS: &[&str] = &[
     "config",
     "config show",
     "config check",
+    "config apply",
     "config reference",
     "key",
     "key new",

@@ -13,6 +13,7 @@ use chancery_core::ids::v7;
 use chancery_core::json::Object;
 use chancery_core::keys::ed25519::{SigningKey, encode_public_key};
 use chancery_core::time::{Time, format_millis};
+use chancery_testkit::postgres_server::PostgresServer;
 use chancery_value_context::agent_id::AgentId;
 use chancery_value_context::message::{Kind, Recipient};
 use chancery_value_context::message_id::MessageId;
@@ -138,6 +139,12 @@ impl Place {
         Self::for_node().with("CHANCERY_DEV", "true")
     }
 
+    /// The same place with its journal in PostgreSQL.
+    pub fn on(self, server: &PostgresServer, journal: &str) -> Self {
+        self.with("CHANCERY_STORE", server.url())
+            .with("CHANCERY_JOURNAL", journal)
+    }
+
     /// A fixed clock, as an argument.
     pub fn fixed(at: Time) -> String {
         format!("fixed:{}", format_millis(at).as_str())
@@ -206,7 +213,10 @@ impl Place {
 
     /// The lines of the log that are whole.
     pub fn log_lines(&self) -> Vec<String> {
-        let text = self.read("data/audit.jsonl");
+        let text = match self.variable("CHANCERY_STORE") {
+            Some(_) => self.run(&["log", "export"]).exits(0).text(),
+            None => self.read("data/audit.jsonl"),
+        };
         text.lines().map(str::to_owned).collect()
     }
 }

@@ -81,6 +81,12 @@ impl Place {
         self
     }
 
+    /// What a variable is set to here.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        let found = self.environment.iter().rev().find(|(set, _)| set == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_chancery"));
         command.args(arguments).current_dir(self.dir.path());

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use chancery_core::rows::MapRows;
 use chancery_journal::{Replayer, prepare};
 use chancery_node::suite::Chancery;
+use chancery_testkit::postgres_server::PostgresServer;
 use chancery_vibe::world::read::{Reader, table};
 use chancery_vibe::world::rows::Table;
 use chancery_vibe::world::seed::Seed;
@@ -25,7 +26,7 @@ const SECONDS: u64 = 60;
 /// Buyers at once.
 const BUYERS: usize = 8;
 
-fn world() -> Value {
+pub fn world() -> Value {
     let accounts = (0..BUYERS).map(|buyer| {
         json!({"account_id": format!("acc_{buyer}"), "owner": format!("c_{buyer}"), "currency": "USD",
             "balance": 1_000_000_000_000_i64})
@@ -39,6 +40,19 @@ fn world() -> Value {
             "list_price": 12_900, "eta_days": 2, "refundable": true}],
         "inventory": [{"merchant_id": "m_keys", "sku_id": "sku_quiet", "on_hand": 1_000_000_000, "reserved": 0}],
         "ledger": accounts.chain([merchant]).collect::<Vec<_>>(),
+    })
+}
+
+/// What a buyer may spend, and for what.
+pub fn mandate(name: &str, buyer: usize) -> Value {
+    json!({
+        "mandate_id": format!("man_{name}"), "consumer_id": format!("c_{buyer}"),
+        "ap2_intent_mandate": {"goal": "a quiet keyboard", "intent_expiry": "2026-06-01T00:00:00Z"},
+        "authority": {"can_buy_without_confirmation": false, "max_spend_without_confirmation": 0,
+            "can_negotiate": true, "can_accept_substitutes": false, "can_share_with_merchant": [],
+            "must_not_share_with_merchant": []},
+        "hard_constraints": {"budget": 47_113},
+        "payment_instrument": {"type": "account", "account_id": format!("acc_{buyer}")},
     })
 }
 
@@ -183,16 +197,7 @@ impl Buyer<'_> {
     }
 
     fn mandate(&mut self, session: &str) {
-        let number = self.number;
-        let mandate = json!({
-            "mandate_id": format!("man_{session}"), "consumer_id": format!("c_{number}"),
-            "ap2_intent_mandate": {"goal": "a quiet keyboard", "intent_expiry": "2026-06-01T00:00:00Z"},
-            "authority": {"can_buy_without_confirmation": false, "max_spend_without_confirmation": 0,
-                "can_negotiate": true, "can_accept_substitutes": false, "can_share_with_merchant": [],
-                "must_not_share_with_merchant": []},
-            "hard_constraints": {"budget": 47_113},
-            "payment_instrument": {"type": "account", "account_id": format!("acc_{number}")},
-        });
+        let mandate = mandate(session, self.number);
         let hands = (
             "consumer:persona",
             "buyer:intent",
@@ -243,19 +248,10 @@ fn replayed(place: &Place) -> MapRows {
     let seed = Arc::new(Seed::parse(place.read("world.json").as_bytes()).unwrap());
     let suite = Chancery::with_seed(seed);
     let mut replayer = Replayer::new(suite.clone(), MapRows::default()).unwrap();
-    let mut names: Vec<String> = std::fs::read_dir(place.path("data"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.starts_with("audit") && name.ends_with(".jsonl"))
-        .collect();
-    // Closed files sort by their first line; the open one has no number and comes last.
-    names.sort_by_key(|name| (name == "audit.jsonl", name.clone()));
-    for name in names {
-        for line in place.read(&format!("data/{name}")).lines() {
-            let keys = replayer.keyring().clone();
-            let line = Bytes::copy_from_slice(line.as_bytes());
-            replayer.take(prepare(&suite, line, &keys));
-        }
+    for line in place.run(&["log", "export"]).exits(0).text().lines() {
+        let keys = replayer.keyring().clone();
+        let line = Bytes::copy_from_slice(line.as_bytes());
+        replayer.take(prepare(&suite, line, &keys));
     }
     let (report, rows) = replayer.finish();
     assert_eq!(report.divergence, None);
@@ -331,10 +327,22 @@ fn storm(place: &Place, seconds: u64) -> (Told, Served) {
 #[test]
 fn deals_go_on_through_kills_and_the_ledger_is_what_the_log_gives() {
     // VC-SET-3, VC-IDEM-1, VC-IDEM-8, VC-PIPE-2, VC-RPL-1, CH-NET-3, VC-HTTP-7
-    let seconds = std::env::var("CHANCERY_STORM_S").map_or(SECONDS, |seconds| {
+    weather(Place::new(), SECONDS);
+}
+
+#[test]
+fn deals_go_on_through_kills_also_on_postgresql() {
+    // VC-SET-3, VC-IDEM-1, CH-NET-3, CH-JRN-5
+    let server = PostgresServer::start();
+    weather(Place::new().on(&server, "storm"), SECONDS / 3);
+}
+
+/// A storm over a node, and what must hold afterwards.
+fn weather(place: Place, seconds: u64) {
+    let seconds = std::env::var("CHANCERY_STORM_S").map_or(seconds, |seconds| {
         seconds.parse().expect("CHANCERY_STORM_S is a number")
     });
-    let place = Place::new()
+    let place = place
         .with("CHANCERY_LISTEN", "127.0.0.1:0")
         .with("CHANCERY_DATA", "data")
         .with("CHANCERY_DEV", "true")
@@ -367,6 +375,6 @@ fn deals_go_on_through_kills_and_the_ledger_is_what_the_log_gives() {
     );
     let balance = &ledger.ok()["rows"]["acc_keys"]["balance"];
     assert_eq!(*balance, json!((settled - refunded) * 11_900));
-    place.run(&["log", "verify", "data"]).exits(0);
-    place.run(&["log", "replay", "data"]).exits(0);
+    place.run(&["log", "verify"]).exits(0);
+    place.run(&["log", "replay"]).exits(0);
 }

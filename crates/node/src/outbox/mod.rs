@@ -78,8 +78,8 @@ impl Outbox {
 
     /// Goes on with the deliveries that are on record and not settled. Needs a runtime.
     pub(crate) fn resume<S: Suite>(self: &Arc<Self>, gate: &Gate<S>) -> Result<(), StoreError> {
-        let open = self.progress.unsettled()?;
-        self.progress.open(open.iter().map(|(key, _)| key));
+        let mut open = self.progress.unsettled()?;
+        self.progress.open(&mut open);
         let mut parcels = Vec::new();
         for (key, delivery) in open {
             let attempts = self.progress.attempts(&key)?;
@@ -108,11 +108,10 @@ impl Outbox {
         if deliveries.is_empty() {
             return;
         }
-        self.progress.open(deliveries.iter().map(|(key, _)| key));
-        let parcel = |(key, delivery): &(RowKey, Delivery)| {
-            Parcel::new(key.clone(), delivery.clone(), Attempts::default())
-        };
-        let parcels = deliveries.iter().filter_map(parcel).collect();
+        let mut deliveries = deliveries.to_vec();
+        self.progress.open(&mut deliveries);
+        let parcel = |(key, delivery)| Parcel::new(key, delivery, Attempts::default());
+        let parcels = deliveries.into_iter().filter_map(parcel).collect();
         for parcel in self.put_together(parcels) {
             self.send(gate, parcel, Duration::ZERO);
         }
@@ -162,6 +161,14 @@ impl Outbox {
     pub(crate) fn abort(&self) {
         // Dropping them aborts them.
         self.lock_tasks().take();
+    }
+
+    /// Ends all attempts: another process sees to them.
+    pub(crate) fn pause(&self) {
+        if let Some(tasks) = &mut *self.lock_tasks() {
+            *tasks = JoinSet::new();
+        }
+        self.progress.close();
     }
 
     /// Ends all attempts for good; when this returns none is under way.
@@ -318,6 +325,10 @@ impl Outbox {
         // It may have waited for its place.
         if !leave.is_given() {
             return Ok(failed);
+        }
+        if self.store.duty().is_none() {
+            // Another process may see to it by now: this task ends with the duty.
+            std::future::pending::<()>().await;
         }
         let attempt = self
             .carrier

@@ -139,12 +139,21 @@ impl Progress {
     /// Deliveries are open from here on.
     ///
     /// All of a line are open before the first one can be settled: they are settled together only.
-    pub(super) fn open<'k>(&self, keys: impl Iterator<Item = &'k RowKey>) {
+    /// Those that are open already are left out: they were found on record and told of as well.
+    pub(super) fn open(&self, deliveries: &mut Vec<(RowKey, Delivery)>) {
         let mut pending = self.lock();
-        for place in keys.filter_map(parse_outbox_key) {
-            pending.open.insert(place);
+        deliveries.retain(|(key, _)| {
+            let Some(place) = parse_outbox_key(key) else {
+                return false;
+            };
             pending.latest = pending.latest.max(place.0);
-        }
+            pending.open.insert(place)
+        });
+    }
+
+    /// None is open here any more.
+    pub(super) fn close(&self) {
+        *self.lock() = Pending::default();
     }
 
     /// How many deliveries are not settled.
@@ -207,6 +216,11 @@ impl Progress {
             // Held while it is written: an earlier mark must not overwrite a later one.
             let mut pending = self.lock();
             let mut changes = pending.settle(place);
+            if self.store.is_shared() {
+                // Another process may have the duty since, and know of other open ones. There a row that is dropped
+                // stays dropped, and says enough.
+                changes.clear();
+            }
             changes.push((attempts_key(key), None));
             changes.push((delivered_key(key), None));
             self.store.ops_put(&changes, false)?;

@@ -1,8 +1,11 @@
 //! Calls that a stop left without an outcome (CH-JRN-16).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use chancery_core::line::Seq;
 use chancery_core::protocol::Failure;
+use chancery_journal::line::parse;
 use chancery_store::StoreError;
 use chancery_vacant::answer::Accepted;
 use chancery_vacant::rules::{OpenCall, line_of_call, open_calls_prefix};
@@ -11,17 +14,40 @@ use super::behaviour::Behaviour;
 use super::bindings::{Binding, Open};
 use super::{HostedVacant, OnRestart, Vacants};
 
+/// What a process is given beyond the time of a behaviour, and between two looks at what was left behind.
+const LEEWAY: Duration = Duration::from_secs(5);
+
 impl Vacants {
     /// Carries every call without an outcome to one: a pure behaviour runs again, any other is closed as interrupted
     /// unless the vacant is configured otherwise. Gives how many there were.
     pub async fn resume(self: &Arc<Self>) -> Result<usize, StoreError> {
-        let store = self.office.gate().store();
-        let rows = store.scan(&open_calls_prefix(), None, usize::MAX)?;
+        self.resume_older(Duration::ZERO).await
+    }
+
+    /// Where the journal is shared: carries calls that another process left behind to an outcome, for ever, while the
+    /// duties are this process's. One that lives gives each call an outcome in the time that a behaviour has.
+    pub async fn resume_those_left_behind(self: Arc<Self>) {
+        loop {
+            self.office.duty_begun().await;
+            if let Err(error) = self.resume_older(self.timeout + LEEWAY).await {
+                tracing::warn!(%error, "calls that were left behind cannot be read");
+            }
+            tokio::time::sleep(LEEWAY).await;
+        }
+    }
+
+    async fn resume_older(self: &Arc<Self>, age: Duration) -> Result<usize, StoreError> {
+        let gate = self.office.gate();
+        let rows = gate.store().scan(&open_calls_prefix(), None, usize::MAX)?;
+        let mut resumed = 0;
         for (key, row) in &rows {
             let call: OpenCall = serde_json::from_slice(row)
                 .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
             let line =
                 line_of_call(key).ok_or_else(|| StoreError(format!("{key:?} names no line")))?;
+            if self.age(line) < age {
+                continue;
+            }
             let accepted = Accepted {
                 call: line,
                 name: call.name,
@@ -29,8 +55,23 @@ impl Vacants {
                 profile: call.profile,
             };
             self.resume_one(accepted).await;
+            resumed += 1;
         }
-        Ok(rows.len())
+        Ok(resumed)
+    }
+
+    /// How long ago a line was written; one that cannot be read is new.
+    fn age(&self, line: Seq) -> Duration {
+        let gate = self.office.gate();
+        let text = gate
+            .store()
+            .lines(line, 1)
+            .ok()
+            .and_then(|mut lines| lines.pop());
+        let read = text.and_then(|text| parse(&text).ok());
+        let written = read.and_then(|line| line.eval_ts);
+        let age = written.and_then(|at| gate.clock().now().since(at));
+        age.unwrap_or_default()
     }
 
     async fn resume_one(self: &Arc<Self>, accepted: Accepted) {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use chancery_core::line::Seq;
@@ -15,16 +16,14 @@ use futures_util::future::{join, join_all, join3};
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::{Commits, PostgresError, Shared, head_of, packed, seq_of, stored, time_text};
+use super::{
+    Commits, PATIENCE, PAUSE, PostgresError, Shared, head_of, packed, seq_of, stored, time_text,
+};
 use crate::changes::Changes;
 use crate::contract::{Batch, CommitError};
 use crate::embedded::check_batch;
 use crate::windows;
 
-/// How long a commit waits for a server that is gone; then nothing of the batch may be answered.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two attempts to reach it.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Changes of so many lines before the head are kept for those who are behind.
 const KEPT_LINES: Seq = 1_000_000;
 /// Older ones are dropped when a batch crosses a multiple of this.
@@ -34,6 +33,8 @@ const DROP_EVERY: Seq = 4_096;
 struct Writes {
     /// Tells this batch from one of another process with the same lines.
     token: [u8; 16],
+    /// Who writes it.
+    process: String,
     base: Head,
     head: Head,
     lines: Vec<Vec<u8>>,
@@ -47,7 +48,7 @@ struct Writes {
 }
 
 impl Writes {
-    fn of(batch: &Batch, changes: &Changes) -> Result<Self, PostgresError> {
+    fn of(batch: &Batch, changes: &Changes, process: &str) -> Result<Self, PostgresError> {
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|error| PostgresError::Runtime(error.to_string()))?;
         // Of a row that several units change the last change counts; in the order of keys no two batches block each
@@ -70,6 +71,7 @@ impl Writes {
         let packets = windows::pack(&remembered);
         Ok(Self {
             token,
+            process: process.to_owned(),
             base: batch.base,
             head: batch.head,
             lines: batch.lines.iter().map(<[u8]>::to_vec).collect(),
@@ -100,10 +102,10 @@ impl Shared {
             return Err(self.behind_by(&mut commits, batch.base));
         }
         if batch.lines.is_empty() {
-            return Ok(head);
+            return self.confirm(&mut commits, batch.base);
         }
         let changes = Changes::of(batch.units.clone());
-        let writes = Writes::of(&batch, &changes)
+        let writes = Writes::of(&batch, &changes, self.duty.name())
             .map(Arc::new)
             .map_err(|error| CommitError::Failed(error.to_string()))?;
         let given_up = Instant::now() + PATIENCE;
@@ -117,7 +119,7 @@ impl Shared {
                 }
                 Ok(Attempt::WasCommitted) => return Ok(batch.head),
                 Ok(Attempt::Behind) => return Err(self.behind_by(&mut commits, batch.base)),
-                Err(error) if is_passing(&error) && Instant::now() < given_up => {
+                Err(error) if error.is_passing() && Instant::now() < given_up => {
                     tracing::warn!(%error, "a batch could not be committed yet");
                     commits.client = None;
                     thread::sleep(PAUSE);
@@ -152,10 +154,24 @@ impl Shared {
             };
             Ok((attempt, locked.missed))
         })?;
-        for (head, packed) in missed {
-            self.take_packed(commits, head, &packed)?;
-        }
+        self.take_foreign(commits, missed)?;
         Ok(attempt)
+    }
+
+    /// Whether a head is still the head: an answer that nothing was written for must not be of an old moment.
+    fn confirm(&self, commits: &mut Commits, base: Head) -> Result<Head, CommitError> {
+        let given_up = Instant::now() + PATIENCE;
+        loop {
+            match self.catch_up(commits) {
+                Ok(()) if self.head().seq == base.seq => return Ok(base),
+                Ok(()) => return Err(self.behind_by(commits, base)),
+                Err(error) if error.is_passing() && Instant::now() < given_up => {
+                    commits.client = None;
+                    thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(CommitError::Failed(error.to_string())),
+            }
+        }
     }
 
     fn committer(&self, commits: &mut Commits) -> Result<Arc<Client>, PostgresError> {
@@ -175,21 +191,27 @@ impl Shared {
         let missed = self
             .link
             .run(async move { missed(&client, journal, known).await })?;
-        for (head, packed) in missed {
-            self.take_packed(commits, head, &packed)?;
-        }
-        Ok(())
+        self.take_foreign(commits, missed)
     }
 
-    fn take_packed(
+    /// Takes in what others committed, once nobody keeps the store still.
+    fn take_foreign(
         &self,
         commits: &mut Commits,
-        head: Head,
-        packed: &Bytes,
+        missed: Vec<(Head, Bytes)>,
     ) -> Result<(), PostgresError> {
-        let (rows, remembered) = packed::unpack(packed, self.window_names)
-            .ok_or_else(|| PostgresError::Damaged("the changes of a batch are cut".to_owned()))?;
-        self.take(commits, &rows, &remembered, head);
+        if missed.is_empty() {
+            return Ok(());
+        }
+        let _end = self.still.end();
+        self.foreign.fetch_add(1, Ordering::AcqRel);
+        for (head, packed) in missed {
+            let (rows, remembered) =
+                packed::unpack(&packed, self.window_names).ok_or_else(|| {
+                    PostgresError::Damaged("the changes of a batch are cut".to_owned())
+                })?;
+            self.take(commits, &rows, &remembered, head);
+        }
         Ok(())
     }
 
@@ -236,18 +258,6 @@ enum Attempt {
     WasCommitted,
     /// Others were faster; their changes are taken in.
     Behind,
-}
-
-/// Whether trying again may help: a server that is gone, starting, stopping, or that chose this session as the victim.
-fn is_passing(error: &PostgresError) -> bool {
-    let PostgresError::Server(error) = error else {
-        return false;
-    };
-    error.code().is_none_or(|code| {
-        let class = &code.code()[..2];
-        // connection, operator intervention, rolled back, out of resources, invalid transaction state
-        matches!(class, "08" | "57" | "40" | "53" | "25")
-    })
 }
 
 /// Takes the lock and brings what this process has missed, in one trip.
@@ -370,7 +380,7 @@ impl<'w> Values<'w> {
         Self {
             writes,
             journal,
-            notice: journal.to_string(),
+            notice: format!("{journal} {}", writes.process),
             base: stored(writes.base.seq),
             seq: stored(writes.head.seq),
             token: &writes.token,

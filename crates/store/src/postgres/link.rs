@@ -6,16 +6,23 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
+use tokio_postgres::config::Host;
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 
-use super::PostgresError;
+use super::{PostgresError, told};
 
 /// A session that stands idle in the middle of a transaction holds the journal's head: the server ends it after this
 /// time, and whoever was paused commits nothing when it wakes.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(10);
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long a quiet connection is left alone.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+/// How long what was sent may stay unanswered by the other machine.
+const GONE: Duration = Duration::from_secs(15);
 
 /// The way to a server.
 pub(super) struct Link {
@@ -26,10 +33,17 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(url: &str) -> Result<Self, PostgresError> {
+    pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, PostgresError> {
         let mut config: Config = url.parse()?;
+        if let Some(password) = password {
+            config.password(password);
+        }
         config.connect_timeout(CONNECT);
         config.application_name("chancery");
+        // A machine that is gone answers nothing: neither side waits for it for ever.
+        config.keepalives_idle(KEEPALIVE);
+        config.keepalives_interval(KEEPALIVE);
+        config.tcp_user_timeout(GONE);
         config.options(format!(
             "-c idle_in_transaction_session_timeout={}",
             IDLE_IN_TRANSACTION.as_millis()
@@ -62,21 +76,34 @@ impl Link {
                 let _ = done.send(work.await);
             });
         }
-        result.recv().unwrap_or(Err(PostgresError::Closed))
+        let wait = || result.recv().unwrap_or(Err(PostgresError::Closed));
+        // A task that waits here must not keep others from their thread.
+        match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+            _ => wait(),
+        }
+    }
+
+    /// Starts work that goes on until the link is closed.
+    pub(super) fn spawn(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), PostgresError> {
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = runtime.as_ref().ok_or(PostgresError::Closed)?;
+        runtime.spawn(work);
+        Ok(())
+    }
+
+    /// How connections are made.
+    pub(super) fn caller(&self) -> Caller {
+        Caller(self.config.clone())
     }
 
     /// A new connection.
     pub(super) fn connect(&self) -> Result<Client, PostgresError> {
-        let config = self.config.clone();
-        self.run(async move {
-            let (client, connection) = config.connect(NoTls).await?;
-            tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::warn!(%error, "a connection to PostgreSQL ended");
-                }
-            });
-            Ok(client)
-        })
+        let caller = self.caller();
+        self.run(async move { caller.client().await })
     }
 
     /// The connection that reads, made anew where it ended.
@@ -101,6 +128,67 @@ impl Link {
         if let Some(runtime) = runtime {
             runtime.shutdown_background();
         }
+    }
+}
+
+/// Makes connections.
+#[derive(Clone)]
+pub(super) struct Caller(Config);
+
+impl Caller {
+    /// A connection that nobody has to attend to.
+    pub(super) async fn client(&self) -> Result<Client, PostgresError> {
+        let (client, connection) = self.call().await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::warn!(%error, "a connection to PostgreSQL ended");
+            }
+        });
+        Ok(client)
+    }
+
+    /// A connection and what has to be attended to for it to work.
+    pub(super) async fn call(
+        &self,
+    ) -> Result<(Client, Connection<Socket, NoTlsStream>), PostgresError> {
+        self.0
+            .connect(NoTls)
+            .await
+            .map_err(|error| self.told(error))
+    }
+
+    /// What is wrong with a connection that did not come about: the password is in no part of it.
+    fn told(&self, error: tokio_postgres::Error) -> PostgresError {
+        let said = error.as_db_error();
+        let refuses = said.is_some_and(|said| said.code().code().starts_with("28"));
+        // The server asks for a password, and there is none: the client says so itself.
+        let lacks_password = error.to_string().starts_with("invalid configuration");
+        match said {
+            Some(_) if !refuses => PostgresError::Server(error),
+            _ if refuses || lacks_password => PostgresError::Denied {
+                place: self.place(),
+                user: self.0.get_user().unwrap_or("nobody").to_owned(),
+                reason: told(&error),
+            },
+            _ => PostgresError::Unreachable {
+                place: self.place(),
+                reason: told(&error),
+            },
+        }
+    }
+
+    /// The servers, as people write them.
+    fn place(&self) -> String {
+        let ports = self.0.get_ports();
+        let hosts = self.0.get_hosts().iter().enumerate();
+        let places = hosts.map(|(n, host)| {
+            let port = ports.get(n).or(ports.first()).copied().unwrap_or(5432);
+            match host {
+                Host::Tcp(name) => format!("{name}:{port}"),
+                Host::Unix(path) => path.display().to_string(),
+            }
+        });
+        places.collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -6,13 +6,16 @@
 //! and then says whether the batch is there.
 
 mod commit;
+mod follow;
 mod link;
 mod packed;
 mod reads;
 mod schema;
+mod seed;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chancery_core::digest::Sha256Digest;
@@ -25,16 +28,22 @@ use tokio_postgres::Client;
 
 use crate::cache::Cache;
 use crate::contract::{Batch, CommitError, Store, StoreError};
+use crate::stillness::{Still, Stillness};
 use crate::windows;
+use follow::Duty;
 use link::Link;
 
 /// How a store in PostgreSQL is opened.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PostgresOptions {
     /// Where the server is: `postgres://…`.
     pub url: String,
-    /// Which journal of the database: a tenant's own. It is begun when it is not there.
+    /// The password, where the address has none.
+    pub password: Option<String>,
+    /// Which journal of the database: a tenant's own.
     pub journal: String,
+    /// Whether the journal is begun when it is not there.
+    pub may_begin: bool,
     /// How much memory cached rows may take.
     pub row_cache_bytes: usize,
     /// The windows that the rules use.
@@ -43,9 +52,42 @@ pub struct PostgresOptions {
     pub rows_version: u32,
 }
 
+/// Secrets are told nowhere: the address may hold one.
+impl std::fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("journal", &self.journal)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Why PostgreSQL could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresError {
+    /// No connection came about.
+    #[error("PostgreSQL at {place} cannot be reached: {reason}")]
+    Unreachable {
+        /// Host and port.
+        place: String,
+        /// What was told.
+        reason: String,
+    },
+    /// It does not let this user in.
+    #[error("PostgreSQL at {place} does not let {user} in: {reason}")]
+    Denied {
+        /// Host and port.
+        place: String,
+        /// The user.
+        user: String,
+        /// What was told.
+        reason: String,
+    },
+    /// The journal is not there, and is not to be begun.
+    #[error("the database has no journal {0}")]
+    NoJournal(String),
+    /// Others have changed what a decision reads.
+    #[error("the journal has moved on")]
+    Moved,
     /// It says so itself.
     #[error("PostgreSQL: {}", told(.0))]
     Server(#[from] tokio_postgres::Error),
@@ -96,6 +138,26 @@ impl From<PostgresError> for StoreError {
     }
 }
 
+/// How long a server that is gone is waited for; then nothing of a batch may be answered.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two attempts to reach it.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl PostgresError {
+    /// Whether trying again may help: a server that is gone, starting, stopping, or that chose this session as the victim.
+    fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Server(error) => error.code().is_none_or(|code| {
+                let class = &code.code()[..2];
+                // connection, operator intervention, rolled back, out of resources, invalid transaction state
+                matches!(class, "08" | "57" | "40" | "53" | "25")
+            }),
+            _ => false,
+        }
+    }
+}
+
 /// A handle on a journal in PostgreSQL. A clone is another handle of the same process, which may lose races.
 #[derive(Clone)]
 pub struct Postgres {
@@ -111,6 +173,10 @@ struct Shared {
     /// As far as this process knows.
     head: RwLock<Head>,
     commits: Mutex<Commits>,
+    still: Stillness,
+    /// How often changes of others came in.
+    foreign: AtomicU64,
+    duty: Duty,
     is_closed: AtomicBool,
 }
 
@@ -128,12 +194,16 @@ impl Postgres {
     /// # Errors
     /// The server cannot be reached, or its tables are not this build's.
     pub fn open(options: &PostgresOptions) -> Result<Self, PostgresError> {
-        let link = Link::new(&options.url)?;
+        let link = Link::new(&options.url, options.password.as_deref())?;
         let mut client = link.connect()?;
         let (name, rows_version) = (options.journal.clone(), i64::from(options.rows_version));
+        let may_begin = options.may_begin;
         let begun = link.run(async move {
             schema::migrate(&mut client).await?;
-            begin(&client, &name, rows_version).await
+            if may_begin {
+                begin(&client, &name, rows_version).await?;
+            }
+            found(&client, &name).await
         })?;
         if begun.rows_version != i64::from(options.rows_version) {
             return Err(PostgresError::OtherRows {
@@ -165,6 +235,9 @@ impl Postgres {
                 change: 0,
                 forgotten_minute: None,
             }),
+            still: Stillness::default(),
+            foreign: AtomicU64::new(0),
+            duty: Duty::new()?,
             is_closed: AtomicBool::new(false),
         };
         Ok(Self {
@@ -178,9 +251,9 @@ impl Postgres {
     /// The server cannot be reached, or this process is too far behind.
     pub fn follow(&self) -> Result<Head, StoreError> {
         self.shared.ensure_open()?;
-        let mut commits = self.shared.lock_commits();
-        self.shared.catch_up(&mut commits)?;
-        Ok(self.shared.head())
+        let shared = &*self.shared;
+        shared.patiently(|| shared.catch_up(&mut shared.lock_commits()))?;
+        Ok(shared.head())
     }
 }
 
@@ -192,8 +265,7 @@ struct Begun {
     packets: Vec<(String, Vec<u8>)>,
 }
 
-async fn begin(client: &Client, name: &str, rows_version: i64) -> Result<Begun, PostgresError> {
-    // One snapshot: the records must be those of the head.
+async fn begin(client: &Client, name: &str, rows_version: i64) -> Result<(), PostgresError> {
     client
         .execute(
             "INSERT INTO chancery.journal (name, rows_version, seq, hash)
@@ -201,6 +273,11 @@ async fn begin(client: &Client, name: &str, rows_version: i64) -> Result<Begun, 
             &[&name, &rows_version, &&Sha256Digest::ZERO.0[..]],
         )
         .await?;
+    Ok(())
+}
+
+async fn found(client: &Client, name: &str) -> Result<Begun, PostgresError> {
+    // One snapshot: the records must be those of the head.
     let found = client
         .query(
             "SELECT j.id, j.rows_version::bigint, j.seq, j.hash, j.time, p.name, p.records
@@ -211,7 +288,7 @@ async fn begin(client: &Client, name: &str, rows_version: i64) -> Result<Begun, 
         .await?;
     let first = found
         .first()
-        .ok_or_else(|| PostgresError::Damaged(format!("the journal {name} is gone")))?;
+        .ok_or_else(|| PostgresError::NoJournal(name.to_owned()))?;
     let packet = |row: &tokio_postgres::Row| -> Option<(String, Vec<u8>)> {
         Some((row.get::<_, Option<String>>(5)?, row.get(6)))
     };
@@ -267,6 +344,21 @@ impl Shared {
         Ok(())
     }
 
+    /// Does something again while the server is gone, for as long as a commit would.
+    fn patiently<T>(&self, work: impl Fn() -> Result<T, PostgresError>) -> Result<T, StoreError> {
+        let given_up = Instant::now() + PATIENCE;
+        loop {
+            self.ensure_open()?;
+            match work() {
+                Err(error) if error.is_passing() && Instant::now() < given_up => {
+                    tracing::warn!(%error, "PostgreSQL does not answer yet");
+                    std::thread::sleep(PAUSE);
+                }
+                result => return Ok(result?),
+            }
+        }
+    }
+
     /// Takes committed changes in: they are in the database, so no row has to be kept for it.
     fn take(&self, commits: &mut Commits, rows: &[RowChange], remembered: &[Remember], head: Head) {
         commits.change += 1;
@@ -297,8 +389,8 @@ impl Store for Postgres {
     }
 
     fn load(&self, keys: &[RowKey]) -> Result<Vec<Option<Row>>, StoreError> {
-        self.shared.ensure_open()?;
-        Ok(self.shared.load(keys)?)
+        let shared = &*self.shared;
+        shared.patiently(|| shared.load(keys))
     }
 
     fn scan(
@@ -307,8 +399,8 @@ impl Store for Postgres {
         after: Option<&RowKey>,
         limit: usize,
     ) -> Result<Vec<(RowKey, Row)>, StoreError> {
-        self.shared.ensure_open()?;
-        Ok(self.shared.scan(prefix, after, limit)?)
+        let shared = &*self.shared;
+        shared.patiently(|| shared.scan(prefix, after, limit))
     }
 
     fn find(&self, window: WindowName, id: &WindowId, now: Time) -> Option<u64> {
@@ -331,13 +423,13 @@ impl Store for Postgres {
     }
 
     fn forget(&self, keys: &[RowKey]) -> Result<(), StoreError> {
-        self.shared.ensure_open()?;
-        Ok(self.shared.forget(keys)?)
+        let shared = &*self.shared;
+        shared.patiently(|| shared.forget(keys))
     }
 
     fn lines(&self, from: Seq, limit: usize) -> Result<Vec<Bytes>, StoreError> {
-        self.shared.ensure_open()?;
-        Ok(self.shared.lines(from, limit)?)
+        let shared = &*self.shared;
+        shared.patiently(|| shared.lines(from, limit))
     }
 
     fn lag(&self) -> u64 {
@@ -345,18 +437,39 @@ impl Store for Postgres {
     }
 
     fn ops_get(&self, key: &RowKey) -> Result<Option<Row>, StoreError> {
-        self.shared.ensure_open()?;
-        Ok(self.shared.progress(key)?)
+        let shared = &*self.shared;
+        shared.patiently(|| shared.progress(key))
     }
 
     fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
-        self.shared.ensure_open()?;
-        Ok(self.shared.all_progress(prefix)?)
+        let shared = &*self.shared;
+        shared.patiently(|| shared.all_progress(prefix))
     }
 
     fn ops_put(&self, changes: &[RowChange], synced: bool) -> Result<(), StoreError> {
+        let shared = &*self.shared;
+        shared.patiently(|| shared.put_progress(changes, synced))
+    }
+
+    fn keep_still(&self) -> Still<'_> {
+        self.shared.still.keep()
+    }
+
+    fn foreign_changes(&self) -> u64 {
+        self.shared.foreign.load(Ordering::Acquire)
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn duty(&self) -> Option<u64> {
+        self.shared.duty.term()
+    }
+
+    fn watch(&self, moved: Arc<dyn Fn() + Send + Sync>) -> Result<(), StoreError> {
         self.shared.ensure_open()?;
-        Ok(self.shared.put_progress(changes, synced)?)
+        Ok(self.shared.watch(moved)?)
     }
 
     fn is_durable(&self) -> bool {
@@ -373,6 +486,7 @@ impl Store for Postgres {
         self.shared.is_closed.store(true, Ordering::SeqCst);
         commits.client = None;
         drop(commits);
+        self.shared.lay_down_duty();
         self.shared.link.close();
         Ok(())
     }

@@ -3,13 +3,16 @@
 //! Rows that rules read together must be of one moment. A statement sees one; it also tells the head of that moment, and
 //! where that is not the head this process knows, the changes in between are taken in and the rows are read again.
 
+use std::sync::MutexGuard;
+
 use bytes::Bytes;
 use chancery_core::line::Seq;
 use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use tokio_postgres::types::Type;
 
-use super::{PostgresError, Shared, seq_of, stored};
+use super::{Commits, PostgresError, Shared, seq_of, stored};
 use crate::index::end_of;
+use crate::stillness::Stillness;
 
 /// How often rows are read while the journal moves, before it is made to stand still for this process.
 const FREE_READS: usize = 3;
@@ -30,16 +33,13 @@ impl Shared {
             if missing.is_empty() {
                 break;
             }
-            let mut commits = (attempt >= FREE_READS).then(|| self.lock_commits());
+            let mut commits = self.made_to_stand_still(attempt);
             let read_at = self.cache.written();
             let known = self.head().seq;
             let wanted = missing.iter().map(|n| keys[*n].as_bytes().to_vec());
             let moment = self.rows_of(wanted.collect())?;
             if moment.seq != known {
-                match &mut commits {
-                    Some(commits) => self.catch_up(commits)?,
-                    None => self.catch_up(&mut self.lock_commits())?,
-                }
+                self.move_on(commits.as_deref_mut())?;
                 continue;
             }
             for n in missing {
@@ -55,6 +55,24 @@ impl Shared {
             Lookup::Absent | Lookup::NotLoaded => None,
         };
         Ok(found.into_iter().map(value).collect())
+    }
+
+    /// After a few reads that others were faster than, nobody here commits while it is read once more. Whoever commits
+    /// may wait for a thread that decides, so that one never waits for it.
+    fn made_to_stand_still(&self, attempt: usize) -> Option<MutexGuard<'_, Commits>> {
+        let stands = attempt >= FREE_READS && !Stillness::is_kept_here();
+        stands.then(|| self.lock_commits())
+    }
+
+    /// Takes in what rows that were read had already. A thread that decides goes on without them, and decides in vain.
+    fn move_on(&self, commits: Option<&mut Commits>) -> Result<(), PostgresError> {
+        if Stillness::disturbs_this_thread() {
+            return Err(PostgresError::Moved);
+        }
+        match commits {
+            Some(commits) => self.catch_up(commits),
+            None => self.catch_up(&mut self.lock_commits()),
+        }
     }
 
     fn rows_of(&self, keys: Vec<Vec<u8>>) -> Result<Moment, PostgresError> {
@@ -76,16 +94,13 @@ impl Shared {
         limit: usize,
     ) -> Result<Vec<(RowKey, Row)>, PostgresError> {
         for attempt in 0.. {
-            let mut commits = (attempt >= FREE_READS).then(|| self.lock_commits());
+            let mut commits = self.made_to_stand_still(attempt);
             let known = self.head().seq;
             let moment = self.rows_below(prefix, after, limit)?;
             if moment.seq == known {
                 return Ok(moment.rows);
             }
-            match &mut commits {
-                Some(commits) => self.catch_up(commits)?,
-                None => self.catch_up(&mut self.lock_commits())?,
-            }
+            self.move_on(commits.as_deref_mut())?;
         }
         unreachable!("a scan ends with rows or an error")
     }

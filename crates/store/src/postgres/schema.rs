@@ -11,7 +11,8 @@ use super::PostgresError;
 const MIGRATION_LOCK: i64 = 0x6368_616e_6365_7279;
 
 /// The steps so far, the first one first.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
     CREATE TABLE chancery.journal (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         name text NOT NULL UNIQUE,
@@ -57,7 +58,19 @@ const STEPS: &[&str] = &["
         value bytea NOT NULL,
         PRIMARY KEY (journal, key)
     );
-"];
+",
+    "
+    CREATE TABLE chancery.seed (
+        journal bigint PRIMARY KEY REFERENCES chancery.journal,
+        text bytea NOT NULL
+    );
+    CREATE TABLE chancery.duty (
+        journal bigint PRIMARY KEY REFERENCES chancery.journal,
+        holder text NOT NULL,
+        until timestamptz NOT NULL
+    );
+",
+];
 
 /// Brings the tables to this build's state.
 pub(super) async fn migrate(client: &mut Client) -> Result<(), PostgresError> {

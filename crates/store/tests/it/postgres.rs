@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use chancery_core::rows::RowKey;
-use chancery_store::{Postgres, PostgresError, Store};
+use chancery_store::{CommitError, Postgres, PostgresError, Store};
 use chancery_testkit::postgres_server::PostgresServer;
 use tokio_postgres::NoTls;
 
@@ -172,4 +172,86 @@ fn rows_that_other_rules_wrote_are_not_read() {
         Postgres::open(&options).err(),
         Some(PostgresError::OtherRows { found: 1, known: 2 })
     ));
+}
+
+#[test]
+fn an_answer_without_lines_is_not_of_an_old_moment() {
+    let server = PostgresServer::start();
+    let (one, other) = (open(&server, "asked"), open(&server, "asked"));
+    let old = other.head();
+    let nothing = || batch(old, |_| Vec::new());
+    assert_eq!(other.commit(nothing()).unwrap(), old);
+    count_on(&one);
+    let Err(CommitError::Behind { head, rows, .. }) = other.commit(nothing()) else {
+        panic!("the head is another one");
+    };
+    assert_eq!((head, rows), (one.head(), vec![put("counter", "1")]));
+}
+
+#[test]
+fn a_thread_that_decides_sees_nothing_of_what_others_commit_meanwhile() {
+    let server = PostgresServer::start();
+    let (one, other) = (open(&server, "still"), open(&server, "still"));
+    let still = other.keep_still();
+    count_on(&one);
+    // The row was never read here: the database has it as it is later.
+    assert!(other.load(&[key("counter")]).is_err());
+    assert!(still.was_disturbed());
+    assert_eq!((other.head().seq, other.foreign_changes()), (0, 0));
+    drop(still);
+    assert_eq!(counter(&other), 1);
+    assert_eq!((other.head().seq, other.foreign_changes()), (1, 1));
+    assert!(!other.keep_still().was_disturbed());
+}
+
+#[test]
+fn one_process_has_the_duty_and_gives_it_back() {
+    let server = PostgresServer::start();
+    let stores = [0, 1].map(|_| open(&server, "duty"));
+    let (told, moved) = std::sync::mpsc::channel();
+    for store in &stores {
+        assert_eq!(store.duty(), None, "nobody asked for it");
+        let told = told.clone();
+        store
+            .watch(std::sync::Arc::new(move || {
+                let _ = told.send(());
+            }))
+            .unwrap();
+    }
+    let holder = || stores.iter().position(|store| store.duty().is_some());
+    let first = loop {
+        moved.recv().unwrap();
+        if let Some(first) = holder() {
+            break first;
+        }
+    };
+    let second = 1 - first;
+    // Several times over somebody else could have had it by now.
+    (0..3).for_each(|_| moved.recv().unwrap());
+    assert_eq!(stores[second].duty(), None);
+    stores[first].close().unwrap();
+    while stores[second].duty().is_none() {
+        moved.recv().unwrap();
+    }
+    assert_eq!(stores[first].duty(), None);
+}
+
+#[test]
+fn the_world_seed_is_kept_once() {
+    // CH-JRN-12
+    let server = PostgresServer::start();
+    let (one, other) = (open(&server, "seeded"), open(&server, "seeded"));
+    assert_eq!(other.seed().unwrap(), None);
+    one.keep_seed(b"first").unwrap();
+    other.keep_seed(b"second").unwrap();
+    assert_eq!(other.seed().unwrap().as_deref(), Some(&b"first"[..]));
+}
+
+#[test]
+fn a_journal_that_is_not_there_is_not_begun_by_a_reader() {
+    let server = PostgresServer::start();
+    let mut options = journal(server.url(), "nowhere");
+    options.may_begin = false;
+    let refused = Postgres::open(&options);
+    assert!(matches!(refused.err(), Some(PostgresError::NoJournal(_))));
 }

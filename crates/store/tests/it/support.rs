@@ -155,7 +155,9 @@ pub fn take_in_blindly(store: &Embedded, tail: &Tail) -> Head {
 pub fn journal(url: &str, name: &str) -> PostgresOptions {
     PostgresOptions {
         url: url.to_owned(),
+        password: None,
         journal: name.to_owned(),
+        may_begin: true,
         row_cache_bytes: 1,
         windows: WINDOWS,
         rows_version: 1,

@@ -218,7 +218,8 @@ fn folders(files: &[LogFile]) -> Vec<PathBuf> {
         .iter()
         .filter_map(|file| match file {
             LogFile::Path(path) => Some(path.parent()?.to_owned()),
-            LogFile::Stdin | LogFile::Store(_) => None,
+            LogFile::Store(log) => log.folder().map(Path::to_owned),
+            LogFile::Stdin => None,
         })
         .collect();
     folders.dedup();

@@ -1,4 +1,4 @@
-//! `chancery log`: the journal as files, no node needed.
+//! `chancery log`: the journal as files or in a database, no node needed.
 
 mod changes;
 mod deal;
@@ -18,10 +18,10 @@ use chancery_core::line::ProtocolName;
 use chancery_node::suite::Chancery;
 use clap::Subcommand;
 
-use crate::config::{Config, Flags, Sources};
+use crate::config::{Config, Database, Flags, Sources, Store};
 use crate::exit::{Failure, Outcome};
-use crate::host::{read_seed, seed_kept_in};
-use crate::log::{Checked, LogFile, Rules, Where, find};
+use crate::host::{database_to_read, read_kept_seed, read_seed, seed_kept_in};
+use crate::log::{Checked, LogFile, Rules, StoreLog, Where, find};
 use crate::terminal::Terminal;
 
 pub(crate) use explain::explained;
@@ -56,7 +56,7 @@ pub(crate) enum LogCommand {
 /// Which log.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Which {
-    /// Log files or a data directory; - for standard input [default: the configured data directory]
+    /// Log files or a data directory; - for standard input [default: the configured store]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -69,7 +69,11 @@ impl Which {
         if !self.files.is_empty() {
             return find(&self.files);
         }
-        let data = Config::load(&sources(Flags::default()))?.data;
+        let config = Config::load(&sources(Flags::default()))?;
+        let data = config.data;
+        if let Store::Postgres(database) = &config.store {
+            return Ok(vec![log_in(database, data)?]);
+        }
         if !data.is_dir() {
             return Err(
                 Failure::usage(format!("there is no data directory {}", data.display()))
@@ -78,6 +82,14 @@ impl Which {
         }
         find(&[data])
     }
+}
+
+/// The log of a journal in PostgreSQL, as far as it is committed now.
+fn log_in(database: &Database, folder: PathBuf) -> Result<LogFile, Failure> {
+    let store = database_to_read(database)?;
+    let seed = read_kept_seed(&store)?.map(|(seed, _)| seed);
+    let log = StoreLog::of(store, u64::MAX);
+    Ok(LogFile::Store(log.beside(seed, folder)))
 }
 
 /// The world seed that a log with vibe lines began with.
@@ -97,9 +109,14 @@ impl World {
                 LogFile::Stdin | LogFile::Store(_) => None,
             })
         };
-        match self.world.clone().or_else(beside) {
-            Some(path) => Ok(Chancery::with_seed(read_seed(&path)?.0)),
-            None => Ok(Chancery::default()),
+        let kept = files.iter().find_map(|file| match file {
+            LogFile::Store(log) => log.seed().cloned(),
+            LogFile::Path(_) | LogFile::Stdin => None,
+        });
+        match (self.world.clone().or_else(beside), kept) {
+            (Some(path), _) => Ok(Chancery::with_seed(read_seed(&path)?.0)),
+            (None, Some(seed)) => Ok(Chancery::with_seed(seed)),
+            (None, None) => Ok(Chancery::default()),
         }
     }
 }

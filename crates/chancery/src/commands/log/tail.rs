@@ -10,7 +10,7 @@ use chancery_journal::line::MAX_LINE_BYTES;
 
 use super::{SourcesOf, Which, render};
 use crate::exit::{Exit, Failed, Failure, Outcome};
-use crate::log::{Lines, LogFile};
+use crate::log::{Lines, LogFile, StoreLog};
 use crate::terminal::Terminal;
 
 /// How often a followed file is looked at.
@@ -36,6 +36,7 @@ pub(super) fn run(args: &TailArgs, sources: SourcesOf<'_>, terminal: &mut Termin
     let files = args.which.find(sources)?;
     match files.last() {
         Some(LogFile::Path(path)) => tail_file(args, path, terminal),
+        Some(LogFile::Store(log)) => tail_store(args, log, terminal),
         _ => tail_stream(args, files, terminal),
     }
 }
@@ -60,6 +61,29 @@ fn tail_stream(args: &TailArgs, files: Vec<LogFile>, terminal: &mut Terminal) ->
         render::write(&line, terminal)?;
     }
     Ok(Exit::Done)
+}
+
+/// The last lines of a journal, and those that nodes commit to it meanwhile.
+fn tail_store(args: &TailArgs, log: &StoreLog, terminal: &mut Terminal) -> Outcome {
+    let cannot = |error: io::Error| Failure::damaged(format!("cannot read the log: {error}"));
+    let mut log = log.clone();
+    let mut next = (log.last() + 1).saturating_sub(args.lines as u64).max(1);
+    loop {
+        let lines = log.portion(next).map_err(cannot)?;
+        for line in &lines {
+            render::write(line, terminal)?;
+        }
+        next += lines.len() as u64;
+        if !lines.is_empty() {
+            continue;
+        }
+        if !args.follow {
+            return Ok(Exit::Done);
+        }
+        terminal.out.flush()?;
+        std::thread::sleep(LOOK_EVERY);
+        log = log.followed().map_err(cannot)?;
+    }
 }
 
 fn tail_file(args: &TailArgs, path: &Path, terminal: &mut Terminal) -> Outcome {
