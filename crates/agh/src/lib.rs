@@ -20,6 +20,7 @@ pub mod fault;
 pub mod freshness;
 pub mod grammar;
 pub mod greeting;
+pub mod guide;
 mod integer;
 pub mod kind;
 pub mod lifecycle;

@@ -12,6 +12,7 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::conform::ConformArgs;
 use crate::commands::demo::DemoArgs;
+use crate::commands::explain::ExplainArgs;
 use crate::commands::gate::{ApprovalsArgs, ApproveArgs, RejectArgs};
 use crate::commands::init::InitArgs;
 use crate::commands::key::KeyCommand;
@@ -135,6 +136,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery log verify chancery-data"
     )]
     Log(LogCommand),
+    /// What a code means and what to do about it
+    #[command(after_help = "Example:\n  chancery explain sender_suspended")]
+    Explain(ExplainArgs),
     /// Canonical JSON bytes of a file
     #[command(after_help = "Example:\n  chancery canon --dialect rfc8785 message.json | sha256sum")]
     Canon(CanonArgs),
@@ -206,8 +210,11 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
     (
         "Tools",
         &[
-            (&["canon"], ""),
-            (&["schema"], ""),
+            (&["explain"], ""),
+            (
+                &["canon", "schema"],
+                "canonical bytes of a file; the schema of messages",
+            ),
             (&["conform"], ""),
             (&["bench"], ""),
             (&["completions", "man"], "for a shell, and for reading"),

@@ -11,6 +11,7 @@ pub mod conformance;
 pub mod decision;
 pub mod delivery;
 pub mod digest;
+pub mod guide;
 pub mod ids;
 pub mod inbox;
 pub mod json;

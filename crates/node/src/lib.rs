@@ -16,6 +16,7 @@ mod clerks;
 mod clock;
 mod committer;
 mod gate;
+pub mod guide;
 mod inboxes;
 mod lanes;
 mod leave;

@@ -80,6 +80,7 @@ const COMMANDS: &[&str] = &[
     "log verify",
     "log replay",
     "log explain",
+    "explain",
     "canon",
     "schema",
     "conform",

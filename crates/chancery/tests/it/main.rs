@@ -15,6 +15,7 @@ mod agh_visits;
 mod behaviours;
 mod benchmarks;
 mod canonical_bytes;
+mod codes_explained;
 mod configuration;
 mod connections;
 mod damage;
