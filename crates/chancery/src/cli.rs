@@ -12,6 +12,7 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::conform::ConformArgs;
 use crate::commands::demo::DemoArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::gate::{ApprovalsArgs, ApproveArgs, RejectArgs};
 use crate::commands::init::InitArgs;
@@ -136,6 +137,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery log verify chancery-data"
     )]
     Log(LogCommand),
+    /// Look at a node, its data and what it needs, and say what is wrong
+    #[command(after_help = "Example:\n  chancery doctor --config node/chancery.toml")]
+    Doctor(DoctorArgs),
     /// What a code means and what to do about it
     #[command(after_help = "Example:\n  chancery explain sender_suspended")]
     Explain(ExplainArgs),
@@ -210,7 +214,10 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
     (
         "Tools",
         &[
-            (&["explain"], ""),
+            (
+                &["explain", "doctor"],
+                "what a code means; what is wrong with a node",
+            ),
             (
                 &["canon", "schema"],
                 "canonical bytes of a file; the schema of messages",

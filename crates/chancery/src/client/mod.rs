@@ -9,7 +9,7 @@ mod place;
 use std::future::Future;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -35,6 +35,8 @@ pub(crate) struct NodeClient {
 pub(crate) struct Answered {
     /// The HTTP status.
     pub(crate) status: u16,
+    /// When it was made, as its header says.
+    pub(crate) date: Option<String>,
     /// The body as it came.
     pub(crate) body: Vec<u8>,
 }
@@ -66,6 +68,16 @@ impl NodeClient {
             base,
             authorization,
         })
+    }
+
+    /// A client without a token of the node at an address.
+    pub(crate) fn at(address: &str) -> Result<Self, Failure> {
+        Self::new(place::parse(address)?, None)
+    }
+
+    /// Where the node is.
+    pub(crate) fn place(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
     }
 
     /// Reads a path, given by its segments.
@@ -118,8 +130,10 @@ impl NodeClient {
             .await
             .map_err(|error| self.no_answer(&error))?;
         let status = response.status().as_u16();
+        let date = response.headers().get(DATE).and_then(|it| it.to_str().ok());
+        let date = date.map(str::to_owned);
         let body = self.body(response).await?;
-        Ok(Answered { status, body })
+        Ok(Answered { status, date, body })
     }
 
     /// Segments are percent-encoded here, so that an agent's name stays one of them.
@@ -153,7 +167,7 @@ impl NodeClient {
     }
 
     fn no_answer(&self, error: &reqwest::Error) -> Failure {
-        let at = self.base.as_str().trim_end_matches('/');
+        let at = self.place();
         if error.is_connect() {
             return Failure::usage(format!("no node answers at {at}: {}", cause(error)))
                 .next("start it with: chancery serve; or name another with --url or CHANCERY_URL");

@@ -38,6 +38,8 @@ use opened::Opened;
 use reload::Reloading;
 use world_seed::WorldSeed;
 
+pub(crate) use broker::broker_options;
+pub(crate) use files::{key_files, outgoing_tls};
 pub(crate) use start_line::StartLine;
 pub(crate) use world_seed::{kept_in as seed_kept_in, read as read_seed};
 

@@ -80,6 +80,7 @@ const COMMANDS: &[&str] = &[
     "log verify",
     "log replay",
     "log explain",
+    "doctor",
     "explain",
     "canon",
     "schema",

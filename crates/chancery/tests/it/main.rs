@@ -20,6 +20,7 @@ mod configuration;
 mod connections;
 mod damage;
 mod demo_story;
+mod doctored;
 mod exit_codes;
 mod first_steps;
 mod help_texts;
