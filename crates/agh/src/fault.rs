@@ -291,7 +291,7 @@ impl ErrorName {
     }
 
     /// One sentence for people.
-    const fn sentence(self) -> &'static str {
+    pub const fn sentence(self) -> &'static str {
         match self {
             Self::NotJson => "the payload is not one JSON text",
             Self::NotObject => "the payload is not a JSON object",

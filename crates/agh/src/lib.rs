@@ -20,6 +20,7 @@ pub mod fault;
 pub mod freshness;
 pub mod grammar;
 pub mod greeting;
+pub mod guide;
 pub mod handover;
 mod integer;
 pub mod kind;

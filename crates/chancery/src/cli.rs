@@ -12,6 +12,8 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::conform::ConformArgs;
 use crate::commands::demo::DemoArgs;
+use crate::commands::doctor::DoctorArgs;
+use crate::commands::explain::ExplainArgs;
 use crate::commands::gate::{ApprovalsArgs, ApproveArgs, RejectArgs};
 use crate::commands::init::InitArgs;
 use crate::commands::key::KeyCommand;
@@ -135,6 +137,12 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery log verify chancery-data"
     )]
     Log(LogCommand),
+    /// Look at a node, its data and what it needs, and say what is wrong
+    #[command(after_help = "Example:\n  chancery doctor --config node/chancery.toml")]
+    Doctor(DoctorArgs),
+    /// What a code means and what to do about it
+    #[command(after_help = "Example:\n  chancery explain sender_suspended")]
+    Explain(ExplainArgs),
     /// Canonical JSON bytes of a file
     #[command(after_help = "Example:\n  chancery canon --dialect rfc8785 message.json | sha256sum")]
     Canon(CanonArgs),
@@ -206,8 +214,14 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
     (
         "Tools",
         &[
-            (&["canon"], ""),
-            (&["schema"], ""),
+            (
+                &["explain", "doctor"],
+                "what a code means; what is wrong with a node",
+            ),
+            (
+                &["canon", "schema"],
+                "canonical bytes of a file; the schema of messages",
+            ),
             (&["conform"], ""),
             (&["bench"], ""),
             (&["completions", "man"], "for a shell, and for reading"),

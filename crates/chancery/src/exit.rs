@@ -19,6 +19,9 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Every one of them.
+    pub const ALL: [Self; 4] = [Self::Done, Self::No, Self::Usage, Self::Damaged];
+
     /// The number.
     pub const fn code(self) -> u8 {
         match self {

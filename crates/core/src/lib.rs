@@ -12,6 +12,7 @@ pub mod decision;
 pub mod delivery;
 pub mod digest;
 pub mod fault;
+pub mod guide;
 pub mod ids;
 pub mod inbox;
 pub mod json;

@@ -87,6 +87,28 @@ pub enum Failure {
     CallRefused,
 }
 
+impl Failure {
+    /// Every one of them.
+    pub const ALL: [Self; 5] = [
+        Self::Undeliverable,
+        Self::BehaviourFailed,
+        Self::BehaviourTimeout,
+        Self::Interrupted,
+        Self::CallRefused,
+    ];
+
+    /// The word on a line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Undeliverable => "undeliverable",
+            Self::BehaviourFailed => "behaviour_failed",
+            Self::BehaviourTimeout => "behaviour_timeout",
+            Self::Interrupted => "interrupted",
+            Self::CallRefused => "call_refused",
+        }
+    }
+}
+
 /// An input of a protocol's rules.
 #[derive(Debug)]
 pub enum Input<P: Protocol + ?Sized> {

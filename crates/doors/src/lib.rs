@@ -11,6 +11,7 @@ pub mod a2a;
 mod agh_ws;
 mod carrier;
 mod guarded;
+pub mod guide;
 pub mod http;
 pub mod mcp;
 pub mod nats;

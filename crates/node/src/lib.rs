@@ -17,6 +17,7 @@ mod clock;
 mod committer;
 mod duties;
 mod gate;
+pub mod guide;
 mod inboxes;
 mod lanes;
 mod leave;

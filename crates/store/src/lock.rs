@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::disk::private_file;
 
-const LOCK_NAME: &str = "lock";
+pub(crate) const LOCK_NAME: &str = "lock";
 /// Who writes more than this into a lock file is not us.
 const MOST_TEXT_BYTES: u64 = 1_024;
 
@@ -70,7 +70,8 @@ impl DirLock {
     }
 }
 
-fn holder(file: &mut File) -> String {
+/// Who wrote itself down in the file.
+pub(crate) fn holder(file: &mut File) -> String {
     let mut text = String::new();
     match file.take(MOST_TEXT_BYTES).read_to_string(&mut text) {
         Ok(_) if !text.trim().is_empty() => text.trim().to_owned(),

@@ -17,6 +17,7 @@ pub mod conformance;
 pub mod dispatch;
 pub mod envelope;
 pub mod error;
+pub mod guide;
 pub mod id;
 pub mod message;
 pub mod native;

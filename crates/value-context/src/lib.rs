@@ -22,6 +22,7 @@ pub mod context;
 pub mod creed;
 mod dns;
 pub mod file;
+pub mod guide;
 pub mod judgement;
 mod members;
 pub mod message;

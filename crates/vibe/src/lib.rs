@@ -18,6 +18,7 @@ pub mod code;
 pub mod conformance;
 pub mod flight;
 pub mod guard;
+pub mod guide;
 pub mod message;
 pub mod money;
 pub mod partition;

@@ -7,7 +7,6 @@ mod answers_under_proof;
 mod bridge;
 mod conversations;
 mod discovery;
-mod error_pages;
 mod floods;
 mod foreign;
 mod hostile;

@@ -70,6 +70,16 @@ impl NodeClient {
         })
     }
 
+    /// A client without a token of the node at an address.
+    pub(crate) fn at(address: &str) -> Result<Self, Failure> {
+        Self::new(place::parse(address)?, None)
+    }
+
+    /// Where the node is.
+    pub(crate) fn place(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
     /// Reads a path, given by its segments.
     pub(crate) async fn get(&self, segments: &[&str]) -> Result<Answered, Failure> {
         self.call(Method::GET, self.address(segments)?, None).await
@@ -170,7 +180,7 @@ impl NodeClient {
     }
 
     fn no_answer(&self, error: &reqwest::Error) -> Failure {
-        let at = self.base.as_str().trim_end_matches('/');
+        let at = self.place();
         if error.is_connect() {
             return Failure::usage(format!("no node answers at {at}: {}", cause(error)))
                 .next("start it with: chancery serve; or name another with --url or CHANCERY_URL");

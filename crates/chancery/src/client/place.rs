@@ -89,7 +89,8 @@ fn bearer(token: &str) -> Result<HeaderValue, Failure> {
     Ok(value)
 }
 
-fn parse(text: &str) -> Result<Url, Failure> {
+/// The address of a node.
+pub(super) fn parse(text: &str) -> Result<Url, Failure> {
     let url = Url::parse(text).ok();
     url.filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.has_host() && url.password().is_none()

@@ -11,6 +11,8 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod conform;
 pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod gate;
 pub(crate) mod init;
 pub(crate) mod key;
@@ -61,6 +63,8 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Conform(args) => conform::run(&args, &sources, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
         Command::Schema(args) => schema::run(&args, terminal),
+        Command::Doctor(args) => doctor::run(&args, &sources, terminal),
+        Command::Explain(args) => explain::run(&args, terminal),
         Command::Man(args) => man::run(&args, terminal),
         Command::Mcp(args) => mcp::run(&args, &sources),
     }

@@ -264,11 +264,14 @@ impl Agh {
 }
 
 impl PeerEntry {
+    /// The file of its secret key, where it has one.
+    pub fn key_file(&self) -> Option<PathBuf> {
+        (!self.key.is_empty()).then(|| self.folder.join(&self.key))
+    }
+
     fn secret_key(&self) -> Result<Option<SigningKey>, Failure> {
-        if self.key.is_empty() {
-            return Ok(None);
-        }
-        secret_file::read_key(&self.folder.join(&self.key)).map(Some)
+        let file = self.key_file();
+        file.map(|file| secret_file::read_key(&file)).transpose()
     }
 
     /// The record under the peer's key, where it has one.

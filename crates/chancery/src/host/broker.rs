@@ -41,17 +41,24 @@ pub(super) fn join(
     broker: Option<Arc<Broker>>,
     tls: &OutgoingTls,
 ) -> Result<Option<NatsDoor>, Failure> {
-    let (Some(nats), Some(broker)) = (&config.agh.nats, broker) else {
+    let (Some(options), Some(broker)) = (broker_options(config)?, broker) else {
         return Ok(None);
     };
-    let options = BrokerOptions {
+    let office = Arc::clone(office);
+    Ok(Some(NatsDoor::open(office, broker, options, tls.clone())))
+}
+
+/// How the broker is reached, when there is one.
+pub(crate) fn broker_options(config: &Config) -> Result<Option<BrokerOptions>, Failure> {
+    let Some(nats) = &config.agh.nats else {
+        return Ok(None);
+    };
+    Ok(Some(BrokerOptions {
         servers: nats.servers.clone(),
         secret: secret(nats)?,
         plaintext: nats.plaintext,
         jetstream: nats.jetstream,
-    };
-    let office = Arc::clone(office);
-    Ok(Some(NatsDoor::open(office, broker, options, tls.clone())))
+    }))
 }
 
 /// A peer works on one thing after another.

@@ -10,7 +10,7 @@ use chancery_doors::http::TlsIdentity;
 use chancery_node::Vault;
 use chancery_value_context::world::World;
 
-use crate::config::Tls;
+use crate::config::{Config, Tls};
 use crate::exit::Failure;
 use crate::secret_file;
 
@@ -47,6 +47,13 @@ impl WorldFile {
             .collect()
     }
 
+    /// The files of the secret keys of hosted agents.
+    fn key_files(&self) -> impl Iterator<Item = PathBuf> {
+        let named = self.world.agents.iter();
+        let named = named.filter_map(|agent| agent.key_file.as_ref());
+        named.map(|file| self.folder.join(&**file))
+    }
+
     /// The secret keys of hosted agents, taken out: they are held in one place only.
     pub(super) fn take_secret_keys(&mut self) -> Result<Vec<(String, SigningKey)>, Failure> {
         let mut in_world = std::mem::take(&mut self.world.secret_keys);
@@ -61,6 +68,14 @@ impl WorldFile {
         }
         Ok(keys)
     }
+}
+
+/// The files of secret keys that the world file names.
+pub(crate) fn key_files(config: &Config) -> Result<Vec<PathBuf>, Failure> {
+    let Some(path) = &config.value_context.world else {
+        return Ok(Vec::new());
+    };
+    Ok(WorldFile::read(path, config.dev)?.key_files().collect())
 }
 
 /// The secret keys of hosted agents.
@@ -85,7 +100,7 @@ pub(super) fn tls_identity(tls: &Tls) -> Result<TlsIdentity, Failure> {
 }
 
 /// What connections to other nodes are secured with.
-pub(super) fn outgoing_tls(ca_file: Option<&Path>) -> Result<OutgoingTls, Failure> {
+pub(crate) fn outgoing_tls(ca_file: Option<&Path>) -> Result<OutgoingTls, Failure> {
     let roots = ca_file.map(read).transpose()?;
     OutgoingTls::new(roots.as_deref()).map_err(|error| Failure::usage(error.to_string()))
 }

@@ -45,6 +45,15 @@ impl<R> Checked<R> {
     }
 }
 
+impl Verified {
+    /// Leaves out what was found at the very end: a log that is being written may stop in the middle of a unit.
+    pub fn leave_out_end(&mut self) {
+        let last = self.report.head.seq;
+        self.report.findings.retain(|finding| finding.seq < last);
+        self.unended = None;
+    }
+}
+
 /// The rules to check with, and the protocols that they are of.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'r, S> {
@@ -65,10 +74,25 @@ pub fn verify<S: Suite + Clone>(
     expected: Option<Head>,
     progress: &mut Progress,
 ) -> Result<Verified, Failure> {
+    Ok(verify_with_keys(rules, lines, expected, progress)?.0)
+}
+
+/// The same, with the keys as they are on record after the last line.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn verify_with_keys<S: Suite + Clone>(
+    rules: Rules<'_, S>,
+    lines: Lines,
+    expected: Option<Head>,
+    progress: &mut Progress,
+) -> Result<(Verified, Keyring), Failure> {
     let verifier = Verifier::new(rules.suite.clone()).with_check(Box::new(VacantChains::default()));
     let mut taker = Counting::of(verifier, rules.serves, progress);
     let unended = taker.run(rules.suite, lines)?;
-    Ok(taker.checked(unended, |verifier| verifier.finish(expected)))
+    let keyring = taker.checker.keyring().clone();
+    let verified = taker.checked(unended, |verifier| verifier.finish(expected));
+    Ok((verified, keyring))
 }
 
 /// Replays the lines of files: the same, and the rules run again.

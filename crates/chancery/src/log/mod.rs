@@ -16,7 +16,7 @@ mod store_log;
 mod summary;
 mod what_if;
 
-pub use check::{Checked, Rules, Verified, replay, replay_to_rows, verify};
+pub use check::{Checked, Rules, Verified, replay, replay_to_rows, verify, verify_with_keys};
 pub use files::{LOG_FILE, LogFile, find};
 pub use lines::{Block, Lines, Where};
 pub use side::{Note, notes_about};

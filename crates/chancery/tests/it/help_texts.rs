@@ -84,6 +84,8 @@ const COMMANDS: &[&str] = &[
     "log replay",
     "log explain",
     "log timeline",
+    "doctor",
+    "explain",
     "canon",
     "schema",
     "conform",

@@ -43,8 +43,25 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every one of them.
+    pub(crate) const ALL: [Self; 13] = [
+        Self::TaskNotFound,
+        Self::TaskNotCancelable,
+        Self::PushNotificationNotSupported,
+        Self::UnsupportedOperation,
+        Self::ContentTypeNotSupported,
+        Self::ExtendedAgentCardNotConfigured,
+        Self::ExtensionSupportRequired,
+        Self::VersionNotSupported,
+        Self::Parse,
+        Self::InvalidRequest,
+        Self::MethodNotFound,
+        Self::InvalidParams,
+        Self::Internal,
+    ];
+
     /// Code, HTTP status, its name in google.rpc, and the reason (A2A 1.0, section 5.4).
-    const fn row(self) -> (i32, u16, &'static str, &'static str) {
+    pub(crate) const fn row(self) -> (i32, u16, &'static str, &'static str) {
         match self {
             Self::TaskNotFound => (-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
             Self::TaskNotCancelable => (-32002, 409, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),

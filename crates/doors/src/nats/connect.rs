@@ -118,6 +118,16 @@ pub(crate) async fn connect(
     })
 }
 
+/// Whether a broker lets us in. The connection that shows it is closed again.
+///
+/// # Errors
+/// Why not.
+pub async fn reach(options: &BrokerOptions, tls: &OutgoingTls) -> Result<(), String> {
+    let connection = connect(options, tls).await?;
+    let flushed = connection.client.flush().await;
+    flushed.map_err(|error| error.to_string())
+}
+
 fn told(event: &Event, gone: &watch::Sender<bool>, permissions: &Permissions) {
     match event {
         Event::Disconnected | Event::Closed => {

@@ -18,7 +18,7 @@ mod permissions;
 mod publisher;
 
 pub use broker::Broker;
-pub use connect::{BrokerOptions, Secret};
+pub use connect::{BrokerOptions, Secret, reach};
 pub use door::NatsDoor;
 
 pub(crate) use connect::connect;

@@ -86,6 +86,23 @@ pub(crate) fn open(
     open_file(&path, windows, rows_version)?.ok_or(rusqlite::Error::InvalidQuery)
 }
 
+/// What `PRAGMA user_version` says of an index of this build.
+const fn version(rows_version: u32) -> u32 {
+    SCHEMA_VERSION * 1_000_000 + rows_version
+}
+
+/// The line up to which an index reflects the log; none when it was written by another version.
+pub(crate) fn mark_of(
+    connection: &Connection,
+    rows_version: u32,
+) -> Result<Option<Seq>, rusqlite::Error> {
+    let found: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if found != version(rows_version) {
+        return Ok(None);
+    }
+    Ok(Some(read_mark(connection)?.head.seq))
+}
+
 /// None when the file was written by another version.
 fn open_file(
     path: &Path,
@@ -98,7 +115,7 @@ fn open_file(
         .open(path)
         .map_err(sql_io)?;
     let connection = Connection::open(path)?;
-    let version = SCHEMA_VERSION * 1_000_000 + rows_version;
+    let version = version(rows_version);
     match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, u32>(0))? {
         0 => create(&connection, version)?,
         found if found != version => return Ok(None),

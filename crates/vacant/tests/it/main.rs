@@ -3,7 +3,7 @@
 
 mod calling_out;
 mod calls;
-mod error_pages;
+mod errors_explained;
 mod further_values;
 mod host;
 mod originated;

@@ -105,22 +105,3 @@ fn the_codes_are_those_of_the_table() {
             .all(|code| code.requirement().starts_with("VX-"))
     );
 }
-
-// CH-CLI-3
-#[test]
-fn every_code_has_its_page() {
-    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors");
-    for code in Code::ALL {
-        let page = std::fs::read_to_string(format!("{pages}/{code}.md")).unwrap();
-        assert!(page.starts_with(&format!("# `{code}`")), "{code}");
-        assert!(
-            page.contains(&format!("Status {}.", code.status())),
-            "{code}"
-        );
-        assert_eq!(
-            page.contains("may be accepted later"),
-            code.retryable(),
-            "{code}"
-        );
-    }
-}

@@ -6,7 +6,6 @@ mod ap2;
 mod coverage;
 mod crashes;
 mod doors;
-mod error_pages;
 mod exhaustive;
 mod identity;
 mod limits;

@@ -25,7 +25,7 @@ use crate::log::{Checked, LogFile, Rules, StoreLog, Where, find};
 use crate::terminal::Terminal;
 
 pub(crate) use explain::explained;
-pub(crate) use verify::verified;
+pub(crate) use verify::{findings, verified};
 
 /// The commands of `log`.
 #[derive(Debug, Subcommand)]

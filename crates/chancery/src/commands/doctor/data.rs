@@ -1,0 +1,192 @@
+//! The data directory: its disk, its databases, its log, and what the log says of keys and of time.
+
+use std::path::Path;
+use std::time::Duration;
+
+use chancery_core::keys::{KeyRecord, KeySource, Keyring};
+use chancery_core::time::{Time, format_millis};
+use chancery_journal::Head;
+use chancery_node::suite::Chancery;
+use chancery_store::{IndexLook, Options, inspect};
+
+use super::{DoctorArgs, Round, clock};
+use crate::commands::log::{findings, rules};
+use crate::config::{Clock, Config, Store};
+use crate::log::{Lines, find, verify_with_keys};
+use crate::terminal::{Progress, Terminal};
+
+/// A clock that is this far behind the journal is wrong; a node starts up to a minute behind (CH-JRN-14).
+pub(super) const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// Looks at the data. Gives who has it open, as that process wrote itself down.
+pub(super) fn look(
+    config: &Config,
+    args: &DoctorArgs,
+    round: &mut Round,
+    terminal: &Terminal,
+) -> Option<String> {
+    if config.store != Store::Embedded || !config.data.is_dir() {
+        return None;
+    }
+    look_at_disk(&config.data, args.free_bytes, round);
+    let seen = inspect(&config.data, Options::new(&config.data).rows_version);
+    if let Some(reason) = &seen.ops_damage {
+        let next = "stop the node and move ops.db away: deliveries may repeat, tokens have to be issued anew; nothing on the log is lost";
+        round.find("store", config.data.join("ops.db").display(), reason, next);
+    }
+    let is_running = seen.holder.is_some();
+    let read = look_at_log(&config.data, is_running, round, terminal);
+    if let Some((head, keyring)) = read {
+        look_at_index(&config.data, &seen.index, head, is_running, round);
+        look_at_clock(config, head, round);
+        look_at_keys(config, &keyring, args.expiry_days, round);
+    }
+    seen.holder
+}
+
+fn look_at_disk(data: &Path, wanted: u64, round: &mut Round) {
+    let Ok(stat) = rustix::fs::statvfs(data) else {
+        let next = "look at the mount";
+        return round.find(
+            "disk",
+            data.display(),
+            "its file system cannot be asked",
+            next,
+        );
+    };
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    if free < wanted {
+        let what = format!("{free} bytes are free, fewer than {wanted}");
+        let next = "make room, or move the data directory: a write that fails ends the node";
+        round.find("disk", data.display(), what, next);
+    }
+    round.done("disk", format!("{} MiB are free", free >> 20));
+}
+
+/// Verifies the log in full; what it leaves is its end and its keys.
+fn look_at_log(
+    data: &Path,
+    is_running: bool,
+    round: &mut Round,
+    terminal: &Terminal,
+) -> Option<(Head, Keyring)> {
+    // A node that was made and never ran has no log.
+    let files = find(&[data.to_owned()]).ok()?;
+    let lines = Lines::of(files.clone());
+    let mut progress = Progress::of_bytes(lines.total_bytes(), terminal);
+    let suite = Chancery::default();
+    let (mut verified, keyring) = match verify_with_keys(rules(&suite), lines, None, &mut progress)
+    {
+        Ok(read) => read,
+        Err(failure) => {
+            round.find_failure("log", data.display(), failure);
+            return None;
+        }
+    };
+    progress.finish();
+    if is_running {
+        verified.leave_out_end();
+    }
+    let head = verified.report.head;
+    for (at, check) in findings(&verified, &files) {
+        let next = "keep the files as they are, and restore the log from a copy; chancery log verify tells all";
+        round.find("log", at, check, next);
+    }
+    round.done(
+        "log",
+        format!("{} lines, every check passed", verified.lines),
+    );
+    Some((head, keyring))
+}
+
+/// How far the index is behind the log. A running node writes it behind, so there only an impossible one is told.
+fn look_at_index(data: &Path, index: &IndexLook, head: Head, is_running: bool, round: &mut Round) {
+    let path = data.join("index.db");
+    let anew =
+        "nothing has to be done: the next start builds it anew from the log, and takes longer";
+    match index {
+        IndexLook::Missing if head.seq > 0 => {
+            round.find("store", path.display(), "there is no index", anew);
+        }
+        IndexLook::OtherVersion => {
+            let what = "the index was written by another version of the program";
+            round.find("store", path.display(), what, anew);
+        }
+        IndexLook::Damaged(reason) => {
+            let what = format!("the index is damaged: {reason}");
+            round.find("store", path.display(), what, anew);
+        }
+        IndexLook::UpTo(seq) if *seq > head.seq && !is_running => {
+            let what = format!(
+                "the index reflects line {seq} and the log ends with line {}: acknowledged lines are missing",
+                head.seq
+            );
+            let next = "restore the log from a copy; or delete index.db, knowing that those lines are lost";
+            round.find("store", path.display(), what, next);
+        }
+        IndexLook::UpTo(seq) if *seq < head.seq && !is_running => {
+            let behind = head.seq - seq;
+            let what =
+                format!("the index is {behind} lines behind: the node did not stop by itself");
+            let next = "start the node: it decides them again by itself";
+            round.find("store", path.display(), what, next);
+        }
+        IndexLook::Missing | IndexLook::UpTo(_) => {}
+    }
+    round.done("store", "the index and the rows of progress can be read");
+}
+
+fn look_at_clock(config: &Config, head: Head, round: &mut Round) {
+    // A fixed clock has no floor.
+    let (Some(last), false) = (head.time, matches!(config.clock, Clock::Fixed(_))) else {
+        return;
+    };
+    let now = clock(config).now();
+    if let Some(behind) = last.since(now).filter(|behind| *behind > CLOCK_TOLERANCE) {
+        let what = format!(
+            "this machine's clock is {} s behind the last decision on the log ({})",
+            behind.as_secs(),
+            format_millis(last)
+        );
+        let next = "set the clock; a node that is more than 60 s behind does not start (CH-JRN-14)";
+        round.find("clock", config.data.display(), what, next);
+    }
+    round.done("clock", "not behind the log");
+}
+
+fn look_at_keys(config: &Config, keyring: &Keyring, expiry_days: u32, round: &mut Round) {
+    let now = clock(config).now();
+    let soon = now.saturating_add(Duration::from_secs(u64::from(expiry_days) * 86_400));
+    let mut count = 0;
+    for owner in keyring.owners() {
+        let keys: Vec<&KeyRecord> = keyring.records(owner).collect();
+        count += keys.len();
+        let Some((key, ends)) = last_to_end(&keys, now) else {
+            continue;
+        };
+        if ends < soon {
+            let ended = if ends < now { "ended" } else { "ends" };
+            let what = format!("its last key {} {ended} at {}", key.id, format_millis(ends));
+            let next = format!(
+                "make another and put it on record: chancery key new FILE; chancery key rotate {owner}"
+            );
+            round.find("keys", owner, what, next);
+        }
+    }
+    round.done(
+        "keys",
+        format!("{count} on record, none ends within {expiry_days} days"),
+    );
+}
+
+/// The key of an owner that counts longest, when even that one ends. Keys for a while are meant to.
+fn last_to_end<'k>(keys: &[&'k KeyRecord], now: Time) -> Option<(&'k KeyRecord, Time)> {
+    let counting = keys.iter().filter(|key| {
+        key.state.usable()
+            && key.source != KeySource::Spawn
+            && key.valid_from.is_none_or(|from| from <= now)
+    });
+    let ends = counting.map(|key| key.valid_until.map(|until| (*key, until)));
+    let ends: Option<Vec<_>> = ends.collect();
+    ends?.into_iter().max_by_key(|(_, until)| *until)
+}

@@ -1,0 +1,87 @@
+//! What the node needs of others, and the node itself while it runs: its answers, its clock, its broker.
+
+use chancery_core::time::{Time, parse_value_context};
+use chancery_doors::nats::reach;
+use reqwest::header::DATE;
+
+use super::data::CLOCK_TOLERANCE;
+use super::{DoctorArgs, Round, clock};
+use crate::client::{Answered, NodeClient, block_on};
+use crate::config::{Clock, Config, Flags, Sources};
+use crate::exit::Failure;
+use crate::host::{broker_options, outgoing_tls};
+
+/// Looks at the broker, and at the node: the one that is named, else the one that has the data open.
+pub(super) fn look(
+    config: &Config,
+    args: &DoctorArgs,
+    holder: Option<&str>,
+    sources: &dyn Fn(Flags) -> Sources,
+    round: &mut Round,
+) {
+    look_at_broker(config, round);
+    let is_local = holder.is_some() || args.node.is_named();
+    if !is_local {
+        return;
+    }
+    let client = match holder.and_then(|holder| holder.split_once(" at ")) {
+        Some((_, address)) if !args.node.is_named() && config.tls.is_none() => {
+            NodeClient::at(&format!("http://{address}"))
+        }
+        _ => args.node.client(sources),
+    };
+    if let Err(failure) = client.and_then(|client| look_at_node(config, &client, round)) {
+        round.find_failure("node", holder.unwrap_or("the node that is named"), failure);
+    }
+    round.done("node", "it takes envelopes");
+}
+
+fn look_at_broker(config: &Config, round: &mut Round) {
+    let options = match broker_options(config) {
+        Ok(Some(options)) => options,
+        Ok(None) => return,
+        Err(failure) => return round.find_failure("broker", "agh.nats", failure),
+    };
+    let reached = outgoing_tls(config.ca_file.as_deref())
+        .and_then(|tls| block_on(async { reach(&options, &tls).await.map_err(Failure::no) }));
+    let servers = options.servers.join(", ");
+    if let Err(failure) = reached {
+        let what = format!("the broker is not reached: {}", failure.what);
+        let next = "start it, or mend agh.nats and its secret; until then sends to other nodes are answered busy";
+        round.find("broker", &servers, what, next);
+    }
+    round.done("broker", format!("reached at {servers}"));
+}
+
+fn look_at_node(config: &Config, client: &NodeClient, round: &mut Round) -> Result<(), Failure> {
+    let told = block_on(client.get(&["readyz"]))?;
+    if !told.is_yes() {
+        let what = format!("it takes no envelopes: {}", told.text());
+        let next = "its log on stderr says why; a damaged log or a full disk ends it";
+        round.find("node", client.place(), what, next);
+    }
+    if !matches!(config.clock, Clock::System) {
+        return Ok(());
+    }
+    let Some(theirs) = told_time(&told) else {
+        return Ok(());
+    };
+    let apart = theirs.distance(clock(config).now());
+    if apart > CLOCK_TOLERANCE {
+        let what = format!(
+            "the clocks of this machine and of the node are {} s apart",
+            apart.as_secs()
+        );
+        round.find("clock", client.place(), what, "set the wrong one");
+    }
+    Ok(())
+}
+
+/// The time of the answer, from its header: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn told_time(told: &Answered) -> Option<Time> {
+    let mut words = told.headers.get(DATE)?.to_str().ok()?.split(' ').skip(1);
+    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let month = months.find(month)? / 3 + 1;
+    parse_value_context(&format!("{year}-{month:02}-{day}T{time}Z")).ok()
+}

@@ -1,0 +1,93 @@
+//! Files that hold secrets: there, and readable by their owner alone (CH-JRN-9, VX-KEY-8).
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Round;
+use crate::config::{AgentBehaviour, Config};
+
+const CHECK: &str = "secrets";
+
+/// Looks at every secret that the configuration names, and at the data directory.
+pub(super) fn look(config: &Config, round: &mut Round) {
+    let named = named(config, round);
+    for path in &named {
+        look_at(path, 0o600, round);
+    }
+    let kept = kept(&config.data);
+    for path in &kept {
+        let wanted = if path.is_dir() { 0o700 } else { 0o600 };
+        look_at(path, wanted, round);
+    }
+    let count = named.len() + kept.len();
+    round.done(CHECK, format!("{count} files, for their owner alone"));
+}
+
+fn look_at(path: &Path, wanted: u32, round: &mut Round) {
+    match fs::metadata(path) {
+        Ok(metadata) => {
+            let mode = metadata.permissions().mode() & 0o7777;
+            if mode & 0o077 != 0 {
+                let what = format!("others may read it (mode {mode:04o})");
+                let next = format!("chmod {wanted:o} {}", path.display());
+                round.find(CHECK, path.display(), what, next);
+            }
+        }
+        Err(error) => round.find(
+            CHECK,
+            path.display(),
+            format!("it cannot be read: {error}"),
+            "put the file there, or take its name out of the configuration",
+        ),
+    }
+}
+
+/// The files that the configuration and the world name.
+fn named(config: &Config, round: &mut Round) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    files.extend(config.tls.as_ref().map(|tls| tls.key.clone()));
+    if let Some(nats) = &config.agh.nats {
+        files.extend(nats.token_file.clone());
+        files.extend(nats.credentials.clone());
+    }
+    for agent in &config.vacant.agents {
+        files.push(agent.seed.clone());
+        files.extend(of_behaviour(&agent.behaviour));
+    }
+    for agent in &config.vibe.agents {
+        files.extend(of_behaviour(&agent.behaviour));
+    }
+    files.extend(config.agh.peers.iter().filter_map(|peer| peer.key_file()));
+    files.extend(of_models(config));
+    if config.value_context.world.is_some() {
+        match crate::host::key_files(config) {
+            Ok(of_world) => files.extend(of_world),
+            Err(failure) => round.find_failure("configuration", "value_context.world", failure),
+        }
+    }
+    files.sort();
+    files.dedup();
+    files
+}
+
+fn of_models(config: &Config) -> impl Iterator<Item = PathBuf> {
+    let models = config.agh.models.values();
+    models.filter_map(|model| model.key_file.clone())
+}
+
+fn of_behaviour(behaviour: &AgentBehaviour) -> Option<PathBuf> {
+    match behaviour {
+        AgentBehaviour::Http { key, .. } => Some(key.clone()),
+        _ => None,
+    }
+}
+
+/// What lies in the data directory, and itself. A node that never ran has none.
+fn kept(data: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(data) else {
+        return Vec::new();
+    };
+    let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    files.chain([data.to_owned()]).collect()
+}

@@ -1,0 +1,106 @@
+//! `chancery explain`: what a code of any protocol means, and what to do about it.
+
+mod catalogue;
+mod page;
+
+use std::io::Write as _;
+
+use chancery_core::guide::Guide;
+use serde_json::json;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal::Terminal;
+
+/// What `explain` is asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The code, as an answer, a log or JSON-RPC has it; without one, all of them
+    #[arg(allow_negative_numbers = true)]
+    code: Option<String>,
+    /// Write all of them as a page of Markdown
+    #[arg(long, conflicts_with = "code")]
+    markdown: bool,
+}
+
+/// Explains a code, or lists all.
+pub(crate) fn run(args: &ExplainArgs, terminal: &mut Terminal) -> Outcome {
+    let all = catalogue::all();
+    let Some(code) = &args.code else {
+        if args.markdown {
+            terminal.out.write_all(page::page(&all).as_bytes())?;
+        } else if terminal.json {
+            terminal.json_line(&json!({ "codes": all }))?;
+        } else {
+            list(&all, terminal)?;
+        }
+        return Ok(Exit::Done);
+    };
+    let found: Vec<&Guide> = all.iter().filter(|guide| is_it(guide, code)).collect();
+    if found.is_empty() {
+        return Err(unknown(&all, code).into());
+    }
+    if terminal.json {
+        terminal.json_line(&json!({ "codes": found }))?;
+    } else {
+        for (index, guide) in found.into_iter().enumerate() {
+            if index > 0 {
+                writeln!(terminal.out)?;
+            }
+            explain(guide, terminal)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Whether a person who typed this means that code: its name in any case, or the number that JSON-RPC has for it.
+fn is_it(guide: &Guide, typed: &str) -> bool {
+    let is_number = typed.parse::<i32>().is_ok();
+    guide.code.eq_ignore_ascii_case(typed) || is_number && guide.wire.as_deref() == Some(typed)
+}
+
+fn explain(guide: &Guide, terminal: &mut Terminal) -> Outcome {
+    let title = terminal.bold(guide.code);
+    writeln!(terminal.out, "{title}  ({})", guide.group)?;
+    let mut line = |name: &str, value: &str| writeln!(terminal.out, "  {name:<12} {value}");
+    line("when", guide.when)?;
+    line("next", guide.next)?;
+    line("requirement", guide.requirement)?;
+    if let Some(status) = guide.status {
+        line("status", &status.to_string())?;
+    }
+    if let Some(wire) = &guide.wire {
+        line("on the wire", wire)?;
+    }
+    if guide.again {
+        line("again", "the same bytes may be accepted later")?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The codes by group, each with when it comes.
+fn list(all: &[Guide], terminal: &mut Terminal) -> Outcome {
+    for (index, (group, guides)) in catalogue::groups(all).into_iter().enumerate() {
+        if index > 0 {
+            writeln!(terminal.out)?;
+        }
+        let title = terminal.bold(group);
+        writeln!(terminal.out, "{title}")?;
+        for guide in guides {
+            writeln!(terminal.out, "  {:<36} {}", guide.code, guide.when)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn unknown(all: &[Guide], typed: &str) -> Failure {
+    let nearest = all
+        .iter()
+        .map(|guide| (strsim::jaro_winkler(guide.code, typed), guide.code))
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .filter(|(likeness, _)| *likeness > 0.8);
+    let failure = Failure::no(format!("no protocol has a code {typed}"));
+    failure.next(match nearest {
+        Some((_, code)) => format!("did you mean {code}? `chancery explain` lists all"),
+        None => "`chancery explain` lists all".to_owned(),
+    })
+}
