@@ -60,6 +60,8 @@ pub enum Bench {
     HttpVibe,
     /// Signed calls of vacants over HTTP, chained, verified, durable.
     HttpVacant,
+    /// Searches over a large catalog, one at a time.
+    Search,
     /// Durable answers over WebSocket, many envelopes under way on few connections.
     Ws,
     /// AGH envelopes through a NATS server into inboxes, durable.
@@ -79,7 +81,7 @@ pub struct Options {
     pub duration: Duration,
     /// Where files are put: the file system that is measured.
     pub dir: PathBuf,
-    /// How long the log is that `replay` and `memory` go over; none for their own sizes.
+    /// How long the log is that `replay` and `memory` go over, and the catalog that is searched; none for their own sizes.
     pub lines: Option<usize>,
     /// The arguments that lead this program to [`helper`].
     pub lead: Vec<String>,
@@ -104,6 +106,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Http => http::run(dir, lead, *duration),
         Bench::HttpVibe => http::run_vibe(dir, lead, *duration),
         Bench::HttpVacant => http::run_vacant(dir, lead, *duration),
+        Bench::Search => http::run_search(dir, lead, lines.unwrap_or(100_000)),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
         Bench::Nats => Ok(vec![nats::run(dir, *duration)?]),
         Bench::Emergency => emergency::run(dir, lead, *duration),
@@ -130,6 +133,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Http,
         Bench::HttpVibe,
         Bench::HttpVacant,
+        Bench::Search,
         Bench::Ws,
         Bench::Nats,
         Bench::Emergency,

@@ -41,13 +41,14 @@ fn main() -> Result<()> {
         ["http"] => Bench::Http,
         ["http", "vibe"] => Bench::HttpVibe,
         ["http", "vacant"] => Bench::HttpVacant,
+        ["search"] => Bench::Search,
         ["ws"] => Bench::Ws,
         ["nats"] => Bench::Nats,
         ["emergency"] => Bench::Emergency,
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, pipeline vibe, store append, store sustained, replay, replay vibe, http, http vibe, http vacant, ws, nats, emergency, memory, quick"
+            "which benchmark? pipeline, pipeline agh, pipeline vibe, store append, store sustained, replay, replay vibe, http, http vibe, http vacant, search, ws, nats, emergency, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

@@ -2,6 +2,7 @@
 
 mod bare;
 mod load;
+mod search;
 mod vacant;
 mod vibe;
 
@@ -31,6 +32,7 @@ use crate::store::{AGENTS, BareLog, Maker, SENDERS, open};
 use crate::traffic::{Envelope, FEW_AGENTS_EACH, World};
 
 pub(crate) use load::help;
+pub(crate) use search::run as run_search;
 pub(crate) use vacant::{help as help_vacant, run as run_vacant};
 pub(crate) use vibe::run as run_vibe;
 

@@ -29,7 +29,7 @@ use crate::node::{serve_node, start_node_of};
 use crate::report::Report;
 use crate::store::open;
 
-const PATH: &str = "/vcp";
+pub(super) const PATH: &str = "/vcp";
 /// More deals than one side makes in a second.
 const DEALS_A_SECOND: f64 = 6_000.0;
 const TOKENS: usize = 8;
@@ -155,7 +155,7 @@ where
 }
 
 /// Puts the settings and the tokens on record.
-async fn prepare(office: &chancery_node::Office, seed: &Seed) -> Result<()> {
+pub(super) async fn prepare(office: &chancery_node::Office, seed: &Seed) -> Result<()> {
     let settings = AllSettings {
         vibe: seed.in_settings(Settings::default()),
         ..AllSettings::default()
@@ -181,7 +181,7 @@ async fn prepare(office: &chancery_node::Office, seed: &Seed) -> Result<()> {
     Ok(())
 }
 
-fn token(deal: usize) -> String {
+pub(super) fn token(deal: usize) -> String {
     format!("benchmark-token-{}", deal % TOKENS)
 }
 

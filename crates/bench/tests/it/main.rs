@@ -58,6 +58,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "http of vibe",
         "http, one scripted agent of vibe",
         "http of vacant",
+        "search of vibe",
         "ws",
         "nats of agh",
         "emergency acknowledged",

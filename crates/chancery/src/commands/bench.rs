@@ -21,6 +21,9 @@ pub(crate) enum BenchCommand {
     /// Durable answers over HTTP, against a bare server that does the same work
     #[command(after_help = "Example:\n  chancery bench http --seconds 10 --dir /var/tmp --json")]
     Http(BenchArgs),
+    /// Searches over a large catalog of vibe, one at a time over HTTP
+    #[command(after_help = "Example:\n  chancery bench search --lines 100000")]
+    Search(BenchArgs),
     /// Durable answers over WebSocket, against a bare server that does the same work
     #[command(after_help = "Example:\n  chancery bench ws --seconds 10 --dir /var/tmp --json")]
     Ws(BenchArgs),
@@ -68,7 +71,7 @@ pub(crate) struct BenchArgs {
     /// Where files are put, on the file system to measure [default: the directory for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How long the log is that replay and memory go over
+    /// How long the log is that replay and memory go over, and the catalog that is searched
     #[arg(long, value_name = "N")]
     lines: Option<usize>,
 }
@@ -87,6 +90,7 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
     let (benches, args): (&[Bench], BenchArgs) = match command {
         BenchCommand::Pipeline(args) => (&[Bench::Pipeline], args),
         BenchCommand::Http(args) => (&[Bench::Http], args),
+        BenchCommand::Search(args) => (&[Bench::Search], args),
         BenchCommand::Ws(args) => (&[Bench::Ws], args),
         BenchCommand::Nats(args) => (&[Bench::Nats], args),
         BenchCommand::Emergency(args) => (&[Bench::Emergency], args),
@@ -130,6 +134,7 @@ fn of_protocol(benches: &'static [Bench], protocol: &str) -> Result<&'static [Be
     match (protocol, benches) {
         // What crosses a broker is AGH's, whether it is said or not.
         ("agh" | "value-context", [Bench::Nats]) => Ok(&[Bench::Nats]),
+        ("vibe" | "value-context", [Bench::Search]) => Ok(&[Bench::Search]),
         ("value-context", benches) => Ok(benches),
         ("agh", [Bench::Pipeline]) => Ok(&[Bench::AghValidation]),
         ("vibe", [Bench::Pipeline]) => Ok(&[Bench::Turns]),

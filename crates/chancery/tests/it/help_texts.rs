@@ -92,6 +92,7 @@ const COMMANDS: &[&str] = &[
     "bench",
     "bench pipeline",
     "bench http",
+    "bench search",
     "bench ws",
     "bench nats",
     "bench emergency",
