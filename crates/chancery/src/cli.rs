@@ -22,6 +22,7 @@ use crate::commands::mcp::McpArgs;
 use crate::commands::schema::SchemaArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::store::StoreCommand;
 use crate::commands::token::TokenCommand;
 use crate::commands::vacant::VacantCommand;
 use crate::commands::vibe::VibeCommand;
@@ -129,6 +130,12 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery vacant call http://127.0.0.1:8700 --key ada.key --text hello"
     )]
     Vacant(VacantCommand),
+    /// Move, back up, restore and check a store
+    #[command(
+        subcommand,
+        after_help = "Example:\n  chancery store backup backup-2026-11-16"
+    )]
+    Store(StoreCommand),
     /// Show, export, verify, replay and explain a log
     #[command(
         subcommand,
@@ -202,7 +209,13 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
             ),
         ],
     ),
-    ("Log", &[(&["log"], "")]),
+    (
+        "Log",
+        &[(
+            &["log", "store"],
+            "show, verify, replay a log; move, back up, check a store",
+        )],
+    ),
     (
         "Tools",
         &[

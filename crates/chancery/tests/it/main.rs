@@ -43,6 +43,7 @@ mod sending;
 mod served;
 mod shells;
 mod signature_help;
+mod stores_moved;
 mod strace;
 mod support;
 mod two_nodes;
