@@ -19,6 +19,7 @@ mod configuration;
 mod connections;
 mod damage;
 mod demo_story;
+mod deployment;
 mod exit_codes;
 mod first_steps;
 mod help_texts;
