@@ -36,6 +36,11 @@ const NEEDS: &[Need] = &[
         program: "pg_ctlcluster",
         package: "postgresql",
     },
+    // judges the unit in deploy/
+    Need {
+        program: "systemd-analyze",
+        package: "systemd",
+    },
     // brings the official clients of A2A and MCP, and the Node.js that they run on
     Need {
         program: "npm",

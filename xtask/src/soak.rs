@@ -33,6 +33,13 @@ const STEPS: &[Step] = &[
         rounds: ("CHANCERY_KILL_ROUNDS", "1000"),
     },
     Step {
+        name: "postgres-kill",
+        shows: "400 kills of a node and of PostgreSQL under load: every acknowledged envelope once in the log",
+        package: "chancery",
+        test: "on_postgres::kills",
+        rounds: ("CHANCERY_PG_KILLS", "400"),
+    },
+    Step {
         name: "loss",
         shows: "20,000 seeds of a lossy network: every escalation is acknowledged or reported, nothing is processed twice",
         package: "chancery-node",

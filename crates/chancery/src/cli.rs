@@ -24,6 +24,7 @@ use crate::commands::mcp::McpArgs;
 use crate::commands::schema::SchemaArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::store::StoreCommand;
 use crate::commands::token::TokenCommand;
 use crate::commands::vacant::VacantCommand;
 use crate::commands::vibe::VibeCommand;
@@ -131,6 +132,12 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery vacant call http://127.0.0.1:8700 --key ada.key --text hello"
     )]
     Vacant(VacantCommand),
+    /// Move, back up, restore and check a store
+    #[command(
+        subcommand,
+        after_help = "Example:\n  chancery store backup backup-2026-11-16"
+    )]
+    Store(StoreCommand),
     /// Show, export, verify, replay and explain a log
     #[command(
         subcommand,
@@ -210,7 +217,13 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
             ),
         ],
     ),
-    ("Log", &[(&["log"], "")]),
+    (
+        "Log",
+        &[(
+            &["log", "store"],
+            "show, verify, replay a log; move, back up, check a store",
+        )],
+    ),
     (
         "Tools",
         &[

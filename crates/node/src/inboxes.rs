@@ -25,7 +25,10 @@ pub struct InboxEntry {
 pub struct Inboxes {
     store: Arc<dyn Store>,
     waiting: Mutex<HashMap<InboxName, Arc<Notify>>>,
-    /// How many entries of each inbox are acknowledged; held while a cursor moves.
+    /// Held while a cursor moves.
+    moving: Mutex<()>,
+    /// How many entries of each inbox are acknowledged. Whoever decides asks for it, so nobody reads the store with it held:
+    /// that may wait for the decision to end.
     acknowledged: Mutex<HashMap<InboxName, u64>>,
 }
 
@@ -50,6 +53,7 @@ impl Inboxes {
         Self {
             store,
             waiting: Mutex::default(),
+            moving: Mutex::default(),
             acknowledged: Mutex::default(),
         }
     }
@@ -127,11 +131,11 @@ impl Inboxes {
     /// Moves the cursor; it never goes back. Durable when this returns.
     pub fn acknowledge(&self, name: &InboxName, through: Seq) -> Result<Seq, StoreError> {
         // Held throughout: of two callers the later one must not put the earlier cursor back.
-        let mut acknowledged = self.lock_acknowledged();
+        let _moving = self.lock_moving();
         let through = through.min(self.last(name)?).max(self.cursor(name)?);
         let row = Row::from(&through.to_be_bytes()[..]);
         self.store.ops_put(&[(cursor_key(name), Some(row))], true)?;
-        acknowledged.insert(name.clone(), self.ordinal(name, through)?);
+        self.note_acknowledged(name, self.ordinal(name, through)?);
         Ok(through)
     }
 
@@ -143,14 +147,14 @@ impl Inboxes {
         through: Seq,
         kept: Vec<RowChange>,
     ) -> Result<(), StoreError> {
-        let mut acknowledged = self.lock_acknowledged();
+        let _moving = self.lock_moving();
         // Whoever else reads the inbox may have acknowledged more.
         let through = through.max(self.cursor(name)?);
         let row = Row::from(&through.to_be_bytes()[..]);
         let mut changes = kept;
         changes.push((cursor_key(name), Some(row)));
         self.store.ops_put(&changes, false)?;
-        acknowledged.insert(name.clone(), self.ordinal(name, through)?);
+        self.note_acknowledged(name, self.ordinal(name, through)?);
         Ok(())
     }
 
@@ -182,13 +186,19 @@ impl Inboxes {
 
     /// How many entries are acknowledged.
     fn acknowledged(&self, name: &InboxName) -> Result<u64, StoreError> {
-        let mut acknowledged = self.lock_acknowledged();
-        if let Some(known) = acknowledged.get(name) {
+        if let Some(known) = self.lock_acknowledged().get(name) {
             return Ok(*known);
         }
         let count = self.ordinal(name, self.cursor(name)?)?;
-        acknowledged.insert(name.clone(), count);
-        Ok(count)
+        Ok(self.note_acknowledged(name, count))
+    }
+
+    /// Notes how many entries are acknowledged, unless more are known to be; gives how many.
+    fn note_acknowledged(&self, name: &InboxName, count: u64) -> u64 {
+        let mut acknowledged = self.lock_acknowledged();
+        let known = acknowledged.entry_ref(name).or_insert(count);
+        *known = count.max(*known);
+        *known
     }
 
     /// An entry was committed: wakes whoever waits.
@@ -261,6 +271,10 @@ impl Inboxes {
             Some(bytes) => Page::parse(&bytes).map_err(|damage| StoreError(damage.to_string())),
             None => Ok(Page::default()),
         }
+    }
+
+    fn lock_moving(&self) -> MutexGuard<'_, ()> {
+        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_acknowledged(&self) -> MutexGuard<'_, HashMap<InboxName, u64>> {

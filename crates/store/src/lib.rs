@@ -9,6 +9,7 @@
 mod cache;
 mod changes;
 mod contract;
+mod copying;
 pub mod disk;
 mod embedded;
 mod history;
@@ -31,11 +32,13 @@ mod windows;
 
 pub use cache::LEAST_CACHE_BYTES;
 pub use contract::{Batch, CommitError, Store, StoreError, StoredUnit};
+pub use copying::{Beside, CopyError, copy_log};
 pub use embedded::Embedded;
 pub use inspect::{IndexLook, Inspection, inspect};
-pub use lock::LockError;
+pub use lock::{DirLock, LockError};
 pub use memory::Memory;
 pub use opening::{OpenError, Options, Tail, prune_accepted};
+pub use ops::ops_in;
 pub use postgres::{Postgres, PostgresError, PostgresOptions};
 pub use recover::{RecoverError, Recovered, recover};
 pub use rows::StoreRows;

@@ -30,11 +30,14 @@ pub enum LockError {
 
 /// The lock; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct DirLock(Mutex<File>);
+pub struct DirLock(Mutex<File>);
 
 impl DirLock {
     /// Takes the directory for this process.
-    pub(crate) fn take(dir: &Path, address: &str) -> Result<Self, LockError> {
+    ///
+    /// # Errors
+    /// Another process has it.
+    pub fn take(dir: &Path, address: &str) -> Result<Self, LockError> {
         let path = dir.join(LOCK_NAME);
         let mut file = private_file()
             .read(true)

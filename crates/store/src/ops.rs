@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chancery_core::rows::{Row, RowChange, RowKey};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use crate::contract::StoreError;
 use crate::disk::private_file;
@@ -25,6 +25,27 @@ pub(crate) struct Ops {
 struct Writer {
     connection: Connection,
     is_synced: bool,
+}
+
+/// The rows of progress in a data directory, also one that a node has open; none where there are none.
+///
+/// # Errors
+/// They cannot be read.
+pub fn ops_in(dir: &Path) -> Result<Vec<(RowKey, Row)>, StoreError> {
+    let path = dir.join(OPS_NAME);
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let read = || -> rusqlite::Result<Vec<(RowKey, Row)>> {
+        let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let mut statement = connection.prepare("SELECT key, value FROM ops ORDER BY key")?;
+        let rows = statement.query_map([], |row| {
+            let key = RowKey::from_stored(row.get_ref(0)?.as_blob()?);
+            Ok((key, row.get::<_, Vec<u8>>(1)?.into()))
+        })?;
+        rows.collect()
+    };
+    read().map_err(|error| failed(&error))
 }
 
 impl Ops {

@@ -105,13 +105,17 @@ fn decide_again<S: Suite + Clone>(
                 lines: done.lines + unit.len() as u64,
                 units: done.units + 1,
             };
-            lock(&held).give(store, fold.head(), HELD_ROWS)?;
+            if let Some(units) = lock(&held).give(HELD_ROWS) {
+                store.take_in(units, fold.head())?;
+            }
         }
         if let Some(fault) = fault {
             return Err(fault);
         }
     }
-    lock(&held).give(store, fold.head(), 0)?;
+    if let Some(units) = lock(&held).give(0) {
+        store.take_in(units, fold.head())?;
+    }
     Ok(done)
 }
 
@@ -155,7 +159,10 @@ fn read_chunk(
 }
 
 /// A line that goes on with the chain. Closed segments are checked by their ends only when a log is opened.
-fn chained(canonical: Bytes, chain: &mut (Seq, Sha256Digest)) -> Result<Recorded, Divergence> {
+pub(crate) fn chained(
+    canonical: Bytes,
+    chain: &mut (Seq, Sha256Digest),
+) -> Result<Recorded, Divergence> {
     let expected = chain.0 + 1;
     let line = parse(&canonical).map_err(|fault| Divergence::at(expected, Reason::Form(fault)))?;
     if line.seq != expected {
@@ -179,34 +186,33 @@ fn chained(canonical: Bytes, chain: &mut (Seq, Sha256Digest)) -> Result<Recorded
     })
 }
 
-fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+pub(crate) fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Changes of units that the store does not have yet.
 #[derive(Default)]
-struct Held {
+pub(crate) struct Held {
     rows: RowMap,
     windows: Windows,
     units: Vec<StoredUnit>,
 }
 
 impl Held {
-    /// Gives the units to the store once they hold more than `rows` rows; `head` is the last one's last line.
-    fn give(&mut self, store: &Embedded, head: Head, rows: usize) -> Result<(), StoreError> {
-        if self.units.is_empty() || self.rows.len() <= rows && self.units.len() <= rows {
-            return Ok(());
+    /// The units, once they hold more than `rows` rows.
+    pub(crate) fn give(&mut self, rows: usize) -> Option<Vec<StoredUnit>> {
+        let is_little = self.rows.len() <= rows && self.units.len() <= rows;
+        if self.units.is_empty() || is_little {
+            return None;
         }
-        store.take_in(std::mem::take(&mut self.units), head)?;
-        *self = Self::default();
-        Ok(())
+        Some(std::mem::take(self).units)
     }
 }
 
 /// The store with the changes held back on top.
-struct Above<'s> {
-    store: &'s Embedded,
-    held: &'s Mutex<Held>,
+pub(crate) struct Above<'s> {
+    pub(crate) store: &'s dyn Store,
+    pub(crate) held: &'s Mutex<Held>,
 }
 
 impl Rows for Above<'_> {

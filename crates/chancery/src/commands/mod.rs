@@ -23,6 +23,7 @@ pub(crate) mod mcp;
 pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod serve;
+pub(crate) mod store;
 pub(crate) mod token;
 pub(crate) mod vacant;
 pub(crate) mod vibe;
@@ -53,6 +54,7 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Approve(args) => gate::approve(&args, &sources, terminal),
         Command::Reject(args) => gate::reject(&args, &sources, terminal),
         Command::World(command) => world::run(command, &sources, terminal),
+        Command::Store(command) => store::run(command, &sources, terminal),
         Command::Vibe(command) => vibe::run(command, terminal),
         Command::Vacant(command) => vacant::run(command, &sources, terminal),
         Command::Bench(command) => bench::run(command, terminal),

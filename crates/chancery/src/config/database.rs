@@ -16,7 +16,7 @@ pub struct Database {
 
 impl Database {
     /// An address of a database, if the text is one.
-    pub(super) fn address(text: &str) -> Option<String> {
+    pub(crate) fn address(text: &str) -> Option<String> {
         let rest = ["postgres://", "postgresql://"]
             .iter()
             .find_map(|scheme| text.strip_prefix(scheme));

@@ -17,8 +17,11 @@ use crate::secret_file;
 const PREFIX: &str = "seed-";
 const SUFFIX: &str = ".json";
 
+/// A seed and its text.
+pub(crate) type SeedText = (Arc<Seed>, Vec<u8>);
+
 /// The seed of a node, if it has one.
-pub(super) struct WorldSeed(Option<(Arc<Seed>, Vec<u8>)>);
+pub(super) struct WorldSeed(Option<SeedText>);
 
 impl WorldSeed {
     /// The seed that the log began with, else the one that the configuration names.
@@ -62,12 +65,20 @@ impl WorldSeed {
             let kept = database.keep_seed(text);
             return kept.map_err(|error| Failure::damaged(error.to_string()));
         }
-        let place = place(config, seed);
-        if config.store == config::Store::Memory || place.is_file() {
+        if config.store == config::Store::Memory {
             return Ok(());
         }
-        secret_file::write_new(&place, text, 0o600)
+        keep_in(&config.data, seed, text)
     }
+}
+
+/// Keeps a seed in a directory, under its digest.
+pub(crate) fn keep_in(dir: &Path, seed: &Seed, text: &[u8]) -> Result<(), Failure> {
+    let place = place(dir, seed);
+    if place.is_file() {
+        return Ok(());
+    }
+    secret_file::write_new(&place, text, 0o600)
 }
 
 /// A seed that lies beside a log.
@@ -79,7 +90,7 @@ struct Kept {
 }
 
 /// Reads and checks a seed.
-pub(crate) fn read(path: &Path) -> Result<(Arc<Seed>, Vec<u8>), Failure> {
+pub(crate) fn read(path: &Path) -> Result<SeedText, Failure> {
     let text = std::fs::read(path)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
     let seed = Seed::parse(&text)
@@ -88,7 +99,7 @@ pub(crate) fn read(path: &Path) -> Result<(Arc<Seed>, Vec<u8>), Failure> {
 }
 
 /// The seed that a database keeps beside a journal.
-pub(crate) fn read_kept(database: &Postgres) -> Result<Option<(Arc<Seed>, Vec<u8>)>, Failure> {
+pub(crate) fn read_kept(database: &Postgres) -> Result<Option<SeedText>, Failure> {
     let damaged = |error: StoreError| Failure::damaged(error.to_string());
     let Some(text) = database.seed().map_err(damaged)? else {
         return Ok(None);
@@ -107,9 +118,9 @@ fn kept_by(database: &Postgres) -> Result<Option<Kept>, Failure> {
     }))
 }
 
-fn place(config: &Config, seed: &Seed) -> PathBuf {
+fn place(dir: &Path, seed: &Seed) -> PathBuf {
     let name = format!("{PREFIX}{}{SUFFIX}", seed.digest.hex());
-    config.data.join(name)
+    dir.join(name)
 }
 
 /// The seed beside the log.
@@ -121,7 +132,7 @@ fn kept(config: &Config) -> Result<Option<Kept>, Failure> {
         return Ok(None);
     };
     let (seed, text) = read(&path)?;
-    if path != place(config, &seed) {
+    if path != place(&config.data, &seed) {
         return Err(Failure::damaged(format!(
             "{} is not the world seed that its name says",
             path.display()

@@ -80,7 +80,7 @@ fn of_many_writers_on_two_nodes_one_has_each_number() {
                 let draft = Draft {
                     from: VacantId::of(&key),
                     to: bob,
-                    payload: Payload::text(Role::User, &format!("{number} is mine, says {writer}")),
+                    payload: Payload::text(Role::User, format!("{number} is mine, says {writer}")),
                     sequence_no: number,
                     prev,
                     timestamp: now(),
@@ -208,6 +208,56 @@ fn send(address: SocketAddr, agent: &str, over: &AtomicBool) -> Vec<String> {
         told.push(share.id);
     }
     told
+}
+
+/// Acknowledges everything in an inbox, again and again; gives how often.
+fn acknowledge(address: SocketAddr, agent: &str, over: &AtomicBool) -> usize {
+    let mut wire = Wire::connect(address).unwrap();
+    let path = format!("/inbox/value-context/{}/ack", segment(agent));
+    let mut times = 0;
+    while !over.load(Ordering::SeqCst) {
+        let through = json!({"through": 1_000_000}).to_string();
+        wire.post(&path, through.as_bytes()).unwrap().ok();
+        times += 1;
+    }
+    times
+}
+
+#[test]
+fn inboxes_are_acknowledged_on_both_nodes_while_both_decide() {
+    // CH-JRN-5, CH-LIM-3: a cursor moves while a decision asks how full its inbox is.
+    let server = PostgresServer::start();
+    let place = Place::for_dev_node()
+        .on(&server, "acknowledged")
+        .with("CHANCERY_INBOX_DEPTH", "20000")
+        // So little that rows are read again and again.
+        .with("CHANCERY_ROW_CACHE_BYTES", "1");
+    let [a, b] = two(&place);
+    let over = AtomicBool::new(false);
+    let (sent, times) = std::thread::scope(|scope| {
+        let at = |n: usize| [a.address, b.address][n % 2];
+        let sender = |(n, agent)| {
+            let over = &over;
+            scope.spawn(move || send(at(n), agent, over).len())
+        };
+        let reader = |(n, agent)| {
+            let over = &over;
+            scope.spawn(move || acknowledge(at(n + 1), agent, over))
+        };
+        let senders: Vec<_> = HOSTED.into_iter().enumerate().map(sender).collect();
+        let readers: Vec<_> = HOSTED.into_iter().enumerate().map(reader).collect();
+        // Long enough for many of both: how many is printed.
+        std::thread::sleep(Duration::from_secs(5));
+        over.store(true, Ordering::SeqCst);
+        let sum = |threads: Vec<std::thread::ScopedJoinHandle<'_, usize>>| -> usize {
+            threads.into_iter().map(|one| one.join().unwrap()).sum()
+        };
+        (sum(senders), sum(readers))
+    });
+    println!("{sent} sent, {times} acknowledgements");
+    assert!(sent > 0 && times > 0);
+    [a, b].into_iter().for_each(Served::stop_well);
+    assert_eq!(recorded(&is_whole(&place)).len(), sent);
 }
 
 #[test]

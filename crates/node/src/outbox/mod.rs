@@ -284,6 +284,10 @@ impl Outbox {
             if !in_time(last, leave.given()).await {
                 return Ok(Carried::Failed { at_least: None });
             }
+            if self.store.duty().is_none() {
+                // Another process may see to it by now: this task ends with the duty.
+                std::future::pending::<()>().await;
+            }
             made += 1;
             let under_way = Attempts { made, due: None };
             self.progress.record(parcel.keys(), under_way)?;
@@ -325,10 +329,6 @@ impl Outbox {
         // It may have waited for its place.
         if !leave.is_given() {
             return Ok(failed);
-        }
-        if self.store.duty().is_none() {
-            // Another process may see to it by now: this task ends with the duty.
-            std::future::pending::<()>().await;
         }
         let attempt = self
             .carrier

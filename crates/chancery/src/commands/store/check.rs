@@ -1,0 +1,126 @@
+//! `chancery store check`: the log is sound, and the rows are those that the rules give.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+
+use bytes::Bytes;
+use chancery_core::delivery::OUTBOX;
+use chancery_core::line::Seq;
+use chancery_core::rows::{Row, RowKey};
+use chancery_core::timer::TIMERS;
+use chancery_node::suite::Chancery;
+use chancery_store::{Memory, Store, StoreError, copy_log};
+use serde_json::json;
+
+use super::place::{Source, StorePlace, Target, unreadable};
+use crate::commands::log::verified;
+use crate::config::Config;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::host::database_to_read;
+use crate::log::{LogFile, StoreLog};
+use crate::terminal::Terminal;
+
+/// Rows compared at once.
+const PORTION: usize = 10_000;
+/// How often rows are compared that nodes change meanwhile.
+const ATTEMPTS: usize = 20;
+
+/// Checks the configured store.
+pub(super) fn run(config: &Config, terminal: &mut Terminal) -> Outcome {
+    let place = StorePlace::configured(config)?;
+    let source = Source::as_it_is(&place)?;
+    let (suite, seed) = (source.suite(), source.seed.clone());
+    drop(source);
+    let store = match &place {
+        StorePlace::Directory(_) => Target::open(&place, seed.as_ref())?.store,
+        StorePlace::Database(database) => database_to_read(database)?,
+    };
+    let log = LogFile::Store(StoreLog::of(std::sync::Arc::clone(&store), u64::MAX));
+    let told = verified(log)?;
+    let compared = compare(&suite, &*store)?;
+    store.close().map_err(unreadable)?;
+    let passed = told["passed"] == true && compared.other.is_empty();
+    if terminal.json {
+        terminal.json_line(&json!({
+            "passed": passed, "log": told, "rows": compared.rows, "lines": compared.lines,
+            "other_rows": compared.other,
+        }))?;
+    } else {
+        for finding in told["findings"].as_array().into_iter().flatten() {
+            writeln!(terminal.out, "{}: {}", finding["at"], finding["check"])?;
+        }
+        for key in &compared.other {
+            writeln!(terminal.out, "row {key} is not what the rules give")?;
+        }
+        writeln!(
+            terminal.out,
+            "{} lines, {} rows compared with what the rules give",
+            compared.lines, compared.rows
+        )?;
+        let verdict = match passed {
+            true => terminal.good("every check passed"),
+            false => terminal.bad("NOT VALID"),
+        };
+        writeln!(terminal.out, "{verdict}")?;
+    }
+    Ok(if passed { Exit::Done } else { Exit::No })
+}
+
+/// Rows beside those that the rules give.
+struct Compared {
+    lines: Seq,
+    rows: u64,
+    /// Names of rows that differ.
+    other: Vec<String>,
+}
+
+/// Runs the rules over the log and compares every row, but for the agenda: what is settled leaves it without a line.
+fn compare(suite: &Chancery, store: &dyn Store) -> Result<Compared, Failure> {
+    let given = Memory::new();
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let head = store.head();
+        let lines = (1..=head.seq).map(|seq| {
+            let line = store.lines(seq, 1)?.pop();
+            line.ok_or_else(|| StoreError(format!("line {seq} is missing")))
+        });
+        let copied = copy_log(suite, lines, &given, |_| ());
+        copied.map_err(|error| Failure::no(error.to_string()))?;
+        let found = rows_of(store).map_err(unreadable)?;
+        if store.head().seq != head.seq && attempt < ATTEMPTS {
+            continue;
+        }
+        let expected = rows_of(&given).map_err(unreadable)?;
+        return Ok(Compared {
+            lines: head.seq,
+            rows: found.len() as u64,
+            other: different(&expected, &found),
+        });
+    }
+}
+
+fn rows_of(store: &dyn Store) -> Result<Vec<(RowKey, Row)>, StoreError> {
+    let everything = RowKey::from_stored(Bytes::new());
+    let (mut rows, mut after): (Vec<(RowKey, Row)>, Option<RowKey>) = (Vec::new(), None);
+    loop {
+        let page = store.scan(&everything, after.as_ref(), PORTION)?;
+        let Some((last, _)) = page.last() else {
+            return Ok(rows);
+        };
+        after = Some(last.clone());
+        let agenda = |key: &RowKey| key.is_in(OUTBOX) || key.is_in(TIMERS);
+        rows.extend(page.into_iter().filter(|(key, _)| !agenda(key)));
+    }
+}
+
+/// Names of rows that one has and the other has not, or otherwise.
+fn different(expected: &[(RowKey, Row)], found: &[(RowKey, Row)]) -> Vec<String> {
+    let by_key = |rows: &[(RowKey, Row)]| rows.iter().cloned().collect::<BTreeMap<_, _>>();
+    let (expected, found) = (by_key(expected), by_key(found));
+    let keys: BTreeSet<&RowKey> = expected.keys().chain(found.keys()).collect();
+    let other = keys
+        .into_iter()
+        .filter(|key| expected.get(*key) != found.get(*key));
+    other.map(|key| format!("{key:?}")).collect()
+}
