@@ -5,7 +5,7 @@
 //! table of steps.
 
 use crate::conformance::{self, Form};
-use crate::{project, purity, run, setup, tidy};
+use crate::{project, purity, python_package, run, setup, tidy};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -43,6 +43,7 @@ pub fn ci() -> Result<ExitCode> {
         run.step("clippy", Run::clippy);
         run.step("test", Run::test);
         run.step("test preserve_order", Run::test_preserve_order);
+        run.step("python", |_| succeeds(python_package::python()));
         run.step("test seeded faults", Run::test_seeded_faults);
     }
     print!("\n{}", run.summary());

@@ -15,6 +15,7 @@ mod fuzz;
 mod project;
 mod purity;
 mod python;
+mod python_package;
 mod run;
 mod setup;
 mod soak;
@@ -32,6 +33,7 @@ usage: cargo xtask COMMAND
   purity                     no forbidden dependency below a pure crate
   conformance [--json]       every requirement: done, built differently, not done
   conformance --check        whether docs/conformance.md says the same
+  python                     the Python package: its wheel, its types, its tests
   soak [--list | STEP]       the long runs, all or one
   sim --seed N               one seed of the loss test again
   fuzz TARGET [--minutes N]  fuzz one target (10 minutes unless told)
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         ["conformance"] => conformance::conformance(&Form::Page),
         ["conformance", "--check"] => conformance::conformance(&Form::Check),
         ["conformance", "--json"] => conformance::conformance(&Form::Json),
+        ["python"] => python_package::python(),
         ["soak"] => soak::soak(None),
         ["soak", "--list"] => soak::list(),
         ["soak", step] => soak::soak(Some(step)),

@@ -18,8 +18,12 @@ const STAMP: &str = "installed.txt";
 
 /// Installs what is not there. Was it successful?
 pub fn install() -> Result<bool> {
-    let folder = project::build_folder()?.join(FOLDER);
-    if is_installed(&folder) {
+    install_into(&project::build_folder()?.join(FOLDER), PACKAGES)
+}
+
+/// Makes an environment of these packages, unless it is there.
+pub fn install_into(folder: &Path, packages: &[&str]) -> Result<bool> {
+    if is_installed(folder, packages) {
         return Ok(true);
     }
     let here = folder.display().to_string();
@@ -33,20 +37,20 @@ pub fn install() -> Result<bool> {
         "--quiet",
         "--disable-pip-version-check",
     ])
-    .args(PACKAGES);
+    .args(packages);
     if !run::passes(&mut make)? || !run::passes(&mut fill)? {
         return Ok(false);
     }
-    std::fs::write(folder.join(STAMP), stamp()).context("noting what was installed")?;
+    std::fs::write(folder.join(STAMP), stamp(packages)).context("noting what was installed")?;
     Ok(true)
 }
 
-fn is_installed(folder: &Path) -> bool {
-    std::fs::read_to_string(folder.join(STAMP)).is_ok_and(|text| text == stamp())
+fn is_installed(folder: &Path, packages: &[&str]) -> bool {
+    std::fs::read_to_string(folder.join(STAMP)).is_ok_and(|text| text == stamp(packages))
 }
 
-fn stamp() -> String {
-    PACKAGES.join("\n")
+fn stamp(packages: &[&str]) -> String {
+    packages.join("\n")
 }
 
 #[cfg(test)]
@@ -56,11 +60,11 @@ mod tests {
     #[test]
     fn another_version_counts_as_missing() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(!is_installed(folder.path()));
+        assert!(!is_installed(folder.path(), PACKAGES));
         std::fs::write(folder.path().join(STAMP), "nats-py==1.0.0").unwrap();
-        assert!(!is_installed(folder.path()));
-        std::fs::write(folder.path().join(STAMP), stamp()).unwrap();
-        assert!(is_installed(folder.path()));
+        assert!(!is_installed(folder.path(), PACKAGES));
+        std::fs::write(folder.path().join(STAMP), stamp(PACKAGES)).unwrap();
+        assert!(is_installed(folder.path(), PACKAGES));
     }
 
     #[test]

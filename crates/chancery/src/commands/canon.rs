@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use chancery_core::canonical::{self, Dialect};
-use chancery_core::json::{self, ReadRules};
+use chancery_core::canonical::{Form, to_bytes};
+use chancery_core::json;
 use clap::ValueEnum;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -14,8 +14,8 @@ use crate::terminal::Terminal;
 #[derive(Debug, clap::Args)]
 pub(crate) struct CanonArgs {
     /// The canonical form
-    #[arg(long, value_enum, default_value_t = Form::Rfc8785)]
-    dialect: Form,
+    #[arg(long, value_enum, default_value_t = Dialect::Rfc8785)]
+    dialect: Dialect,
     /// The file; - for standard input
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct CanonArgs {
 
 /// A canonical form with what its protocol's reader refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum Dialect {
     /// RFC 8785, as value-context signs
     Rfc8785,
     /// What Python's json.dumps writes with sorted keys, as value-context's older form
@@ -34,29 +34,13 @@ enum Form {
     Vacant,
 }
 
-impl Form {
-    const fn dialect(self) -> Dialect {
+impl Dialect {
+    const fn form(self) -> Form {
         match self {
-            Self::Rfc8785 => Dialect::Rfc8785,
-            Self::Python | Self::Vacant => Dialect::Python,
-            Self::Vibe => Dialect::Vibe,
-        }
-    }
-
-    /// The rules of the protocol that uses the form; only the size is not bounded, as nobody remote fills it.
-    const fn rules(self) -> ReadRules {
-        let rules = match self {
-            Self::Rfc8785 | Self::Python => ReadRules::VALUE_CONTEXT,
-            Self::Vibe => ReadRules {
-                // An integer out of range is refused outside money fields (VC-MON-4), and in those too.
-                integers: json::Integers::Safe,
-                ..ReadRules::VIBE
-            },
-            Self::Vacant => ReadRules::VACANT,
-        };
-        ReadRules {
-            max_bytes: usize::MAX,
-            ..rules
+            Self::Rfc8785 => Form::Rfc8785,
+            Self::Python => Form::Python,
+            Self::Vibe => Form::Vibe,
+            Self::Vacant => Form::Vacant,
         }
     }
 }
@@ -64,9 +48,10 @@ impl Form {
 /// Writes the canonical bytes of a file.
 pub(crate) fn run(args: &CanonArgs, terminal: &mut Terminal) -> Outcome {
     let text = input::read(&args.file)?;
-    let value = json::read(&text, &args.dialect.rules())
+    let form = args.dialect.form();
+    let value = json::read(&text, &form.rules())
         .map_err(|fault| Failure::no(format!("{}: {fault}", input::name(&args.file))))?;
-    let bytes = canonical::to_bytes(&value, args.dialect.dialect());
+    let bytes = to_bytes(&value, form.dialect());
     terminal.out.write_all(&bytes)?;
     Ok(Exit::Done)
 }

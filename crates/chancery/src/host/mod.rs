@@ -43,8 +43,8 @@ use world_seed::WorldSeed;
 
 pub(crate) use apply::apply_settings;
 pub(crate) use broker::broker_options;
-pub(crate) use files::{key_files, outgoing_tls};
 pub(crate) use database::{open as open_database, to_read as database_to_read};
+pub(crate) use files::{key_files, outgoing_tls};
 pub(crate) use start_line::StartLine;
 pub(crate) use world_seed::{
     SeedText, keep_in as keep_seed_in, kept_in as seed_kept_in, read as read_seed,

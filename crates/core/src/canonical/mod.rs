@@ -7,11 +7,13 @@
 //!
 //! Refuses to: normalize Unicode, or read anything: what is malformed never gets this far.
 
+mod form;
 mod number;
 mod order;
 mod string;
 mod write;
 
+pub use form::Form;
 pub use number::write_f64;
 pub use string::{write_string, write_string_html_safe};
 pub use write::{
