@@ -121,10 +121,9 @@ impl Source {
         let seed = read_kept_seed(&store)?;
         // Not before what is beside it.
         store.follow().map_err(unreadable)?;
-        let lines = Lines::of(vec![LogFile::Store(StoreLog::of(store, u64::MAX))]);
         Ok(Self {
             bytes: None,
-            lines: Box::new(whole_lines(lines)),
+            lines: Box::new(lines_of(store)),
             seed,
             beside,
             _lock: None,
@@ -142,6 +141,12 @@ fn suite(seed: Option<&SeedText>) -> Chancery {
         Some((seed, _)) => Chancery::with_seed(Arc::clone(seed)),
         None => Chancery::default(),
     }
+}
+
+/// The lines that are committed in a store now.
+pub(super) fn lines_of(store: Arc<dyn Store>) -> impl Iterator<Item = Result<Bytes, StoreError>> {
+    let log = LogFile::Store(StoreLog::of(store, u64::MAX));
+    whole_lines(Lines::of(vec![log]))
 }
 
 /// Lines one by one. A last one without its newline was never acknowledged and stays away.
