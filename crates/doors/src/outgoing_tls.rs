@@ -4,9 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -26,12 +26,20 @@ impl OutgoingTls {
     pub fn new(extra_roots_pem: Option<&[u8]>) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let roots = extra_roots_pem.map(roots).transpose()?.unwrap_or_default();
-        let verifier = Verifier::new_with_extra_roots(roots, Arc::clone(&provider))?;
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
+        let verifier = Verifier::new_with_extra_roots(roots, Arc::clone(&provider));
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+        let config = match verifier {
+            Ok(verifier) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier))
+                .with_no_client_auth(),
+            // A system without root certificates trusts nobody; what needs no TLS goes on there.
+            Err(rustls::Error::General(_)) => builder
+                .with_root_certificates(RootCertStore::empty())
+                .with_no_client_auth(),
+            Err(error) => return Err(error.into()),
+        };
         Ok(Self {
             config: Arc::new(config),
         })

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Client, Method, Response, Url};
+use reqwest::{Client, ClientBuilder, Method, Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ impl NodeClient {
     pub(crate) fn new(base: Url, authorization: Option<HeaderValue>) -> Result<Self, Failure> {
         // Another part of the program may have chosen a provider already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let http = Client::builder()
+        let http = without_roots(Client::builder(), &base)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -191,6 +191,15 @@ impl NodeClient {
         }
         Failure::no(format!("the node at {at} broke off: {}", cause(error)))
             .next("what was asked may be done all the same: look before asking again")
+    }
+}
+
+/// A client of an address without TLS asks for no certificates: a system that has none can speak to itself.
+pub(crate) fn without_roots(builder: ClientBuilder, url: &Url) -> ClientBuilder {
+    if url.scheme() == "https" {
+        builder
+    } else {
+        builder.tls_certs_only([])
     }
 }
 

@@ -46,6 +46,16 @@ fn it_needs_nothing_and_leaves_nothing() {
 }
 
 #[test]
+fn it_needs_no_root_certificates_either() {
+    // CH-CLI-2
+    let place = Place::new();
+    let place = place
+        .with("SSL_CERT_FILE", "/nowhere")
+        .with("SSL_CERT_DIR", "/nowhere");
+    place.run(&["demo"]).exits(0);
+}
+
+#[test]
 fn what_it_keeps_verifies_and_replays() {
     // CH-CLI-2, CH-JRN-7
     let place = Place::new();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chancery_doors::public_addresses;
 use reqwest::{Client, Response, Url};
 
+use crate::client::without_roots;
 use crate::exit::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,7 +43,7 @@ pub(super) fn parse(text: &str) -> Result<Url, Failure> {
 pub(super) async fn client(url: &Url, named_by: NamedBy) -> Result<Client, Failure> {
     // Another part of the program may have chosen a provider already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let mut builder = Client::builder()
+    let mut builder = without_roots(Client::builder(), url)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
         .connect_timeout(CONNECT_TIMEOUT)
