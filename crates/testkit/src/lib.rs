@@ -7,6 +7,7 @@ mod host;
 pub mod inputs;
 mod message;
 pub mod nats_server;
+pub mod official_clients;
 pub mod postgres_server;
 mod rules;
 mod seal;

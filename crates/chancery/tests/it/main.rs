@@ -20,6 +20,7 @@ mod configuration;
 mod connections;
 mod damage;
 mod demo_story;
+mod described_paths;
 mod doctored;
 mod exit_codes;
 mod first_steps;

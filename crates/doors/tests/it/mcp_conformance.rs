@@ -5,7 +5,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::official_clients::installed;
+use chancery_testkit::official_clients::installed;
 
 #[path = "../../examples/mcp_fixture.rs"]
 #[allow(dead_code, reason = "the example has a main of its own")]

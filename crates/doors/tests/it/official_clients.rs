@@ -2,28 +2,16 @@
 //!
 //! `cargo xtask setup` installs them, in the versions of the lock files beside the scripts.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+use chancery_testkit::official_clients::installed;
 
 use crate::support::{Running, Setup};
 
 #[path = "../../examples/a2a_fixture.rs"]
 #[allow(dead_code, reason = "the example has a main of its own")]
 mod a2a_fixture;
-
-/// Where `cargo xtask setup` puts them.
-pub fn installed(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = root.join(target).join("official-clients").join(name);
-    assert!(
-        folder.join("installed").is_file(),
-        "{} is not installed: run `cargo xtask setup`",
-        folder.display()
-    );
-    folder
-}
 
 async fn node() -> Running {
     let node = Setup::with_vacant().start().await;
