@@ -12,7 +12,7 @@ use std::process::Command;
 /// Where the lock files and the scripts are.
 const SCRIPTS: &str = "crates/doors/tests/clients";
 /// The Python environments, each with its lock file `requirements-NAME.txt`.
-const ENVIRONMENTS: [&str; 4] = ["a2a-1", "a2a-0.3", "mcp-1", "mcp-2"];
+const ENVIRONMENTS: [&str; 5] = ["a2a-1", "a2a-0.3", "mcp-1", "mcp-2", "schemathesis"];
 /// Says, as the last thing that is written, what a folder holds.
 const MARK: &str = "installed";
 
@@ -38,7 +38,7 @@ pub fn install() -> Result<bool> {
     for script in ["a2a_js.mjs", "mcp_js.mjs", "vacant_sign.mjs"] {
         fs::copy(scripts.join(script), at.join(script))?;
     }
-    println!("setup: the official clients of A2A and MCP are here");
+    println!("setup: the official clients of A2A and MCP are here, and schemathesis");
     Ok(true)
 }
 

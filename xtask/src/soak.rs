@@ -89,6 +89,13 @@ const STEPS: &[Step] = &[
         rounds: ("CHANCERY_CUT_STRIDE", "1"),
     },
     Step {
+        name: "paths",
+        shows: "30 minutes of requests made from the description of the paths: no server error, no answer that is not described",
+        package: "chancery",
+        test: "described_paths",
+        rounds: ("CHANCERY_PATHS_S", "1800"),
+    },
+    Step {
         name: "vibe-apply",
         shows: "100,000 SKUs put on record by `chancery world apply`; prints the seconds",
         package: "chancery",

@@ -116,9 +116,17 @@ fn read_agent(agent: &Object<'_>, place: &Place<'_>) -> Result<LocalAgent, FileF
         constitution_ref: read_constitution(agent, place)?,
         operator_constraints: read_constraints(agent, place)?,
         key_file: optional_text(agent, "key_file", place)?.map(Into::into),
-        participant: optional_text(agent, "agent", place)?.map(Into::into),
+        participant: read_participant(agent, place)?,
         id,
     })
+}
+
+/// Whoever has no name would be one with everybody else who has none.
+fn read_participant(agent: &Object<'_>, place: &Place<'_>) -> Result<Option<Box<str>>, FileFault> {
+    match optional_text(agent, "agent", place)? {
+        Some("") => Err(FileReason::Expected("a name").at(&place.child("agent"))),
+        name => Ok(name.map(Into::into)),
+    }
 }
 
 fn optional_text<'v>(

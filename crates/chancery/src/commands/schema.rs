@@ -1,4 +1,4 @@
-//! `chancery schema`: the JSON Schema of a protocol's messages.
+//! `chancery schema`: the JSON Schema of a protocol's messages, or the description of the HTTP paths.
 
 use std::io::Write as _;
 
@@ -8,15 +8,17 @@ use crate::terminal::Terminal;
 /// What `schema` is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemaArgs {
-    /// Whose messages
-    #[arg(value_parser = ["value-context"])]
+    /// Whose messages; openapi for the paths of a node
+    #[arg(value_parser = ["value-context", "openapi"])]
     protocol: String,
 }
 
 /// Writes the schema.
 pub(crate) fn run(args: &SchemaArgs, terminal: &mut Terminal) -> Outcome {
-    debug_assert_eq!(args.protocol, "value-context");
-    let schema = chancery_value_context::schema::schema();
+    let schema = match args.protocol.as_str() {
+        "openapi" => chancery_doors::http::openapi::document(),
+        _ => chancery_value_context::schema::schema(),
+    };
     if terminal.json {
         terminal.json_line(&schema)?;
     } else {

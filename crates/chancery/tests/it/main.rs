@@ -21,6 +21,7 @@ mod connections;
 mod damage;
 mod demo_story;
 mod deployment;
+mod described_paths;
 mod doctored;
 mod exit_codes;
 mod first_steps;

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::served::signal;
 use crate::support::{Place, Ran};
 
 pub const LIVING_ROOM: &str = "agent://home.local/living-room";
@@ -30,8 +31,18 @@ impl RunningNode {
         let place = variables
             .iter()
             .fold(Place::new(), |place, (name, value)| place.with(name, value));
+        Self::begin(place, |_| {})
+    }
+
+    /// The same with files of its own, written after `init`.
+    pub fn start_in(prepare: impl FnOnce(&Place)) -> Self {
+        Self::begin(Place::new(), prepare)
+    }
+
+    fn begin(place: Place, prepare: impl FnOnce(&Place)) -> Self {
         let told = place.run(&["init", "--json"]).exits(0).json();
         let admin = told["admin_token"].as_str().unwrap().to_owned();
+        prepare(&place);
         let keys = [("living-room.key", LIVING_ROOM), ("kitchen.key", KITCHEN)];
         let anchors: serde_json::Map<String, Value> = keys
             .into_iter()
@@ -64,6 +75,13 @@ impl RunningNode {
             admin,
             child,
         }
+    }
+
+    /// Stops it; it has to end well.
+    pub fn stop_well(&mut self) {
+        signal("TERM", self.pid());
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
     }
 
     /// The process.

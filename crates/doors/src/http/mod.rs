@@ -21,6 +21,7 @@ mod journal;
 mod limits;
 mod messages;
 mod node_tools;
+pub mod openapi;
 mod operations;
 mod query;
 mod reply;

@@ -13,8 +13,8 @@ use super::access::{Need, Rule};
 use super::door::{Call, HttpDoor};
 use super::reply::Reply;
 use super::{
-    admin, agh, agh_upgrade, inbox, journal, messages, node_tools, operations, send, state,
-    upgrade, vacant, vibe,
+    admin, agh, agh_upgrade, inbox, journal, messages, node_tools, openapi, operations, send,
+    state, upgrade, vacant, vibe,
 };
 
 /// The answer to a call, on its way.
@@ -54,7 +54,7 @@ macro_rules! route {
     };
 }
 
-static ROUTES: [Route; 86] = {
+static ROUTES: [Route; 87] = {
     const VX: Rule = Rule::Signed(ProtocolName::ValueContext);
     const VIBE: Rule = Rule::Principal(ProtocolName::Vibe);
     const VA: Rule = Rule::Signed(ProtocolName::Vacant);
@@ -145,6 +145,7 @@ static ROUTES: [Route; 86] = {
         route!(POST "/admin/reload", ADMIN, admin::reload, "reads the files again"),
         route!(POST "/dev/clock", Rule::DevOnly, operations::set_clock, "sets a fixed clock"),
         route!(GET "/schema/value-context.json", Rule::Public, operations::schema, "the JSON Schema of a message"),
+        route!(GET "/openapi.json", Rule::Public, openapi::call, "the description of all paths"),
         route!(GET "/healthz", Rule::Public, operations::health, "tells that the process answers"),
         route!(GET "/readyz", Rule::Public, operations::ready, "tells whether envelopes are taken"),
         route!(GET "/metrics", Rule::Token(Need::ReadMetrics), operations::metrics, "tells figures for Prometheus"),

@@ -38,6 +38,9 @@ pub(crate) async fn answer<T: Toolbox>(tools: T, mut parts: Parts, body: Bytes) 
         .headers
         .entry(CONTENT_TYPE)
         .or_insert(HeaderValue::from_static("application/json"));
+    let is_json = parts.headers[CONTENT_TYPE]
+        .as_bytes()
+        .starts_with(b"application/json");
     // The door has checked the host where it has to.
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -50,9 +53,24 @@ pub(crate) async fn answer<T: Toolbox>(tools: T, mut parts: Parts, body: Bytes) 
     let service = StreamableHttpService::new(server, sessions, config);
     let request = Request::from_parts(parts, Whole(Some(body)));
     let (head, body) = service.handle(request).await.into_parts();
-    let mut reply = Reply::new(ReplyBody::Whole(collect(body).await));
+    let body = collect(body).await;
+    if head.status.is_client_error() && !head.headers.contains_key(CONTENT_TYPE) {
+        return in_a_frame(head.status, &body, is_json);
+    }
+    let mut reply = Reply::new(ReplyBody::Whole(body));
     *reply.status_mut() = head.status;
     *reply.headers_mut() = head.headers;
+    reply
+}
+
+/// What the SDK refuses in plain words, as JSON-RPC. It says of JSON that is no request that its media type is wrong.
+fn in_a_frame(status: StatusCode, words: &[u8], is_json: bool) -> Reply {
+    let status = match status {
+        StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => StatusCode::BAD_REQUEST,
+        status => status,
+    };
+    let mut reply = refused(-32600, &String::from_utf8_lossy(words));
+    *reply.status_mut() = status;
     reply
 }
 

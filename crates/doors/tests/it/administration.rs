@@ -108,12 +108,15 @@ async fn an_agent_is_hosted_changed_and_removed() {
         ("constitution_ref", json!("http://x")),
         ("key_file", json!("/etc/passwd")),
         ("id", json!("")),
+        ("agent", json!("")),
     ] {
         let mut bad = agent.clone();
         bad[member] = value;
         let (status, body) = post(&node, "/admin/agents", &bad).await;
         assert_eq!(status, 400, "{member}: {body}");
     }
+    let peer = json!({"protocol": "agh", "id": "worker.x", "channel": "builders", "agent": ""});
+    assert_eq!(post(&node, "/admin/agents", &peer).await.0, 400);
     let suspended = node
         .post(&format!("{path}/suspend"), "")
         .send()

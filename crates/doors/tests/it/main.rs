@@ -20,6 +20,7 @@ mod nats_stream;
 mod nats_support;
 mod node_tools;
 mod official_clients;
+mod openapi;
 mod over_sockets;
 mod paths_and_rules;
 mod recorder;

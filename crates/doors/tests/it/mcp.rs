@@ -262,6 +262,11 @@ async fn what_is_not_offered_is_refused() {
         .await
         .unwrap();
     assert_eq!(answer(sent).await.1["error"]["code"], -32600);
+    // JSON without a method is no request, and told so in JSON.
+    let sent = request(&node, &json!({"jsonrpc": "2.0", "id": "a", "params": {}}));
+    let sent = sent.send().await.unwrap();
+    assert_eq!(sent.status().as_u16(), 400);
+    assert_eq!(answer(sent).await.1["error"]["code"], -32600);
     let sent = request(&node, &body("ping", json!({}))).header("origin", "https://evil.example");
     assert_eq!(sent.send().await.unwrap().status().as_u16(), 403);
     let sent = request(&node, &body("ping", json!({}))).header("origin", "http://localhost:3000");

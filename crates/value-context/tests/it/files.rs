@@ -118,6 +118,8 @@ fn a_broken_agent_is_refused_where_it_stands() {
     assert_eq!(agent("children", json!([AGENT])), at("children/0"));
     assert_eq!(agent("children", "a".into()), at("children"));
     assert_eq!(agent("context", "⏰".into()), at("context"));
+    // CH-ID-5: whoever has no name would be one with everybody else who has none.
+    assert_eq!(agent("agent", "".into()), at("agent"));
     assert_eq!(
         agent("constitution_ref", "creed://a".into()),
         at("constitution_ref")

@@ -139,6 +139,9 @@ async fn add_peer(door: &HttpDoor, members: Map<String, Value>) -> Reply {
         Ok(peer) => peer,
         Err(error) => return bad(&error.to_string()),
     };
+    if peer.agent.as_deref() == Some("") {
+        return bad("agent has to be a name");
+    }
     let mut record = PeerRecord::new(
         &peer.id,
         &peer.channel,

@@ -1,0 +1,94 @@
+//! Somebody else's program makes requests from the description of the paths: nothing that it thinks of is a fault of the
+//! node, and every answer is one that is described.
+//!
+//! `cargo xtask setup` installs schemathesis, in the version of its lock file.
+
+use std::process::{Command, Stdio};
+
+use chancery_testkit::installed::official_client;
+use serde_json::{Value, json};
+
+use crate::running_node::{KITCHEN, RunningNode};
+use crate::support::Place;
+
+/// What is asked of every answer. The others are about what a service accepts, where protocols have rules that no schema says.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+    response_schema_conformance,response_headers_conformance,unsupported_method,allow_header_conformance,ignored_auth";
+
+/// A node that serves all four protocols, so that no path answers that it is not configured.
+fn node() -> RunningNode {
+    RunningNode::start_in(|place: &Place| {
+        place.run(&["vacant", "init", "bob.key"]).exits(0);
+        place.write("world.json", world().to_string());
+        let configuration = "[vibe]\nworld = \"world.json\"\n\
+            [[vacant.agent]]\nname = \"bob\"\nseed = \"bob.key\"\nstate = \"ACTIVE\"\n\
+            capability = \"echoes what it hears\"\nbehaviour = \"echo\"\n\
+            [[agh.peer]]\nid = \"worker.session-19\"\nchannel = \"builders\"\n";
+        place.write("chancery.toml", configuration);
+    })
+}
+
+fn world() -> Value {
+    let account = |id: &str, owner: &str, balance: u64| json!({"account_id": id, "owner": owner, "currency": "USD", "balance": balance});
+    json!({
+        "seed_id": "first", "currency": "USD", "policy": {},
+        "merchants": [{"merchant_id": "m_keys", "name": "Keys & Co", "account_id": "acc_keys"}],
+        "catalog": [{"merchant_id": "m_keys", "sku_id": "sku_quiet", "title": "Quiet keyboard",
+            "attributes": [], "list_price": 12900, "eta_days": 2, "refundable": true}],
+        "inventory": [{"merchant_id": "m_keys", "sku_id": "sku_quiet", "on_hand": 5, "reserved": 0}],
+        "ledger": [account("acc_ada", "c_ada", 100_000), account("acc_keys", "m_keys", 0)],
+    })
+}
+
+/// A token for everything that there is on this node.
+fn token(node: &RunningNode) -> String {
+    let agents = [KITCHEN, "bob", "builders/worker.session-19"];
+    let of_agents = agents.iter().flat_map(|agent| {
+        ["send:", "read:inbox:", "read:state:"].map(|scope| format!("{scope}{agent}"))
+    });
+    let scopes = of_agents.chain(["admin", "approve", "read:log"].map(str::to_owned));
+    let scopes: Vec<String> = scopes.collect();
+    let mut arguments = vec!["token", "new", "tester", "--json"];
+    for scope in &scopes {
+        arguments.extend(["--scope", scope]);
+    }
+    let issued = node.run(&arguments).exits(0).json();
+    issued["token"].as_str().unwrap().to_owned()
+}
+
+// CH-NET-1, CH-NET-4, interface 2
+#[test]
+fn requests_made_from_the_description_find_no_fault() {
+    let seconds = std::env::var("CHANCERY_PATHS_S").unwrap_or_else(|_| "180".to_owned());
+    let mut node = node();
+    let token = token(&node);
+    // Nobody waits for what does not come.
+    node.place
+        .write("schemathesis.toml", "[parameters]\n\"query.wait\" = 0\n");
+    let mut command = Command::new(official_client("schemathesis").join("bin/schemathesis"));
+    command
+        .args(["run", &format!("{}/openapi.json", node.url)])
+        .args(["--header", &format!("Authorization: Bearer {token}")])
+        .args(["--checks", CHECKS, "--phases", "examples,coverage,fuzzing"])
+        .args(["--max-time", &seconds, "--request-timeout", "70"])
+        // Without dev this path is not there, whatever the method.
+        .args(["--exclude-path", "/dev/clock"])
+        // It finds the identifiers that answers tell, also that of its own token, and would be shut out for the rest.
+        .args(["--exclude-operation-id", "delete_admin_tokens_id"])
+        .args(["--continue-on-failure", "--warnings", "off", "--no-color"])
+        .current_dir(node.place.path("."))
+        .env_remove("http_proxy")
+        .env("NO_PROXY", "127.0.0.1")
+        .stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    let summary = said.find("SUMMARY").map_or("", |at| &said[at..]);
+    println!("{summary}");
+    // Whoever is shut out finds no fault either.
+    node.run_as(Some(&token), &["token", "list"]).exits(0);
+    // What it did to the node is on a log that holds.
+    node.stop_well();
+    node.place.run(&["log", "verify", "chancery-data"]).exits(0);
+    node.place.run(&["log", "replay", "chancery-data"]).exits(0);
+}
