@@ -23,7 +23,7 @@ fn four_codes_and_what_they_mean() {
 fn unknown_commands_and_no_command_are_wrong_usage() {
     // CH-CLI-1; a command that is not built does not exist.
     let place = Place::new();
-    for command in ["approve", "store", "doctor", "nonsense"] {
+    for command in ["approve", "console", "nonsense"] {
         let ran = place.run(&[command]).exits(2);
         assert!(ran.out.is_empty(), "{command}");
         assert!(ran.err.contains(command), "{}", ran.err);

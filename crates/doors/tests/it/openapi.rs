@@ -77,12 +77,8 @@ fn security_is_what_the_rules_of_the_table_say() {
         let needs = matches!(route.rule, Rule::Token(_) | Rule::Principal(_));
         assert_eq!(asks, needs, "{}", route.path);
         let told = operation["responses"].as_object().unwrap();
-        assert_eq!(
-            told.contains_key("401"),
-            needs || told.contains_key("415"),
-            "{}",
-            route.path
-        );
+        // Others may have it too: a signature that does not verify is 401 as well.
+        assert!(told.contains_key("401") || !needs, "{}", route.path);
         if matches!(route.rule, Rule::Token(_)) {
             assert!(
                 operation["description"]

@@ -1,6 +1,5 @@
 //! Committing: one transaction a batch, under a lock on the head row, in two trips.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -8,7 +7,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use chancery_core::line::Seq;
-use chancery_core::rows::{Row, RowKey};
 use chancery_core::time::Time;
 use chancery_core::window::Remember;
 use chancery_journal::Head;
@@ -16,6 +14,7 @@ use futures_util::future::{join, join_all, join3};
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::last::LastChanges;
 use super::{
     Commits, PATIENCE, PAUSE, PostgresError, Shared, head_of, packed, seq_of, stored, time_text,
 };
@@ -51,22 +50,11 @@ impl Writes {
     fn of(batch: &Batch, changes: &Changes, process: &str) -> Result<Self, PostgresError> {
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|error| PostgresError::Runtime(error.to_string()))?;
-        // Of a row that several units change the last change counts; in the order of keys no two batches block each
-        // other.
-        let last: BTreeMap<&RowKey, Option<&Row>> = changes
-            .rows()
-            .map(|(key, value)| (key, value.as_ref()))
-            .collect();
-        let (mut keys, mut values, mut removed) = (Vec::new(), Vec::new(), Vec::new());
-        for (key, value) in last {
-            match value {
-                Some(row) => {
-                    keys.push(key.as_bytes().to_vec());
-                    values.push(row.to_vec());
-                }
-                None => removed.push(key.as_bytes().to_vec()),
-            }
-        }
+        let LastChanges {
+            keys,
+            values,
+            removed,
+        } = LastChanges::of(changes.rows());
         let remembered: Vec<Remember> = changes.remembered().copied().collect();
         let packets = windows::pack(&remembered);
         Ok(Self {

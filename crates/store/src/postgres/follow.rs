@@ -38,6 +38,8 @@ struct Lease {
     until: Option<Instant>,
     /// How often the duty has come to this process.
     term: u64,
+    /// Given back for good: what is still heard about it does not count.
+    is_laid_down: bool,
 }
 
 impl Lease {
@@ -69,8 +71,23 @@ impl Duty {
     /// The duty is held until then. One that lapsed in between has come anew.
     fn set(&self, until: Option<Instant>) {
         let mut lease = self.lock();
-        lease.term += u64::from(until.is_some() && !lease.is_held());
-        lease.until = until;
+        if !lease.is_laid_down {
+            lease.term += u64::from(until.is_some() && !lease.is_held());
+            lease.until = until;
+        }
+    }
+
+    /// The duty is never held again. Was it, until now?
+    fn lay_down(&self) -> bool {
+        let mut lease = self.lock();
+        let was_held = lease.is_held();
+        lease.is_laid_down = true;
+        lease.until = None;
+        was_held
+    }
+
+    fn is_laid_down(&self) -> bool {
+        self.lock().is_laid_down
     }
 
     fn lock(&self) -> MutexGuard<'_, Lease> {
@@ -90,10 +107,9 @@ impl Shared {
 
     /// Gives the duty back, so that another need not wait for the lease to lapse.
     pub(super) fn lay_down_duty(&self) {
-        if self.duty.term().is_none() {
+        if !self.duty.lay_down() {
             return;
         }
-        self.duty.set(None);
         let (caller, journal) = (self.link.caller(), self.journal);
         let name = self.duty.name().to_owned();
         let laid_down = self.link.run(async move {
@@ -182,6 +198,9 @@ async fn keep_duty(caller: Caller, of: Weak<Shared>, moved: Moved) {
     loop {
         renew.tick().await;
         let Some(shared) = of.upgrade() else { return };
+        if shared.duty.is_laid_down() {
+            return;
+        }
         let (journal, name) = (shared.journal, shared.duty.name().to_owned());
         drop(shared);
         let asked = Instant::now();

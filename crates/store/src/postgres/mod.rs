@@ -7,6 +7,7 @@
 
 mod commit;
 mod follow;
+mod last;
 mod link;
 mod packed;
 mod reads;
@@ -446,9 +447,10 @@ impl Store for Postgres {
         shared.patiently(|| shared.all_progress(prefix))
     }
 
-    fn ops_put(&self, changes: &[RowChange], synced: bool) -> Result<(), StoreError> {
+    /// A statement is durable when it is answered, whether that is asked for or not.
+    fn ops_put(&self, changes: &[RowChange], _synced: bool) -> Result<(), StoreError> {
         let shared = &*self.shared;
-        shared.patiently(|| shared.put_progress(changes, synced))
+        shared.patiently(|| shared.put_progress(changes))
     }
 
     fn keep_still(&self) -> Still<'_> {

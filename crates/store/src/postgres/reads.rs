@@ -10,6 +10,7 @@ use chancery_core::line::Seq;
 use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use tokio_postgres::types::Type;
 
+use super::last::LastChanges;
 use super::{Commits, PostgresError, Shared, seq_of, stored};
 use crate::index::end_of;
 use crate::stillness::Stillness;
@@ -216,29 +217,16 @@ impl Shared {
         })
     }
 
-    pub(super) fn put_progress(
-        &self,
-        changes: &[RowChange],
-        _synced: bool,
-    ) -> Result<(), PostgresError> {
+    pub(super) fn put_progress(&self, changes: &[RowChange]) -> Result<(), PostgresError> {
         if changes.is_empty() {
             return Ok(());
         }
         let (client, journal) = (self.link.reader()?, self.journal);
-        let last: std::collections::BTreeMap<&RowKey, Option<&Row>> = changes
-            .iter()
-            .map(|(key, value)| (key, value.as_ref()))
-            .collect();
-        let (mut keys, mut values, mut removed) = (Vec::new(), Vec::new(), Vec::new());
-        for (key, value) in last {
-            match value {
-                Some(row) => {
-                    keys.push(key.as_bytes().to_vec());
-                    values.push(row.to_vec());
-                }
-                None => removed.push(key.as_bytes().to_vec()),
-            }
-        }
+        let LastChanges {
+            keys,
+            values,
+            removed,
+        } = LastChanges::of(changes.iter());
         self.link.run(async move {
             // One statement is one transaction.
             let sql = "WITH gone AS (
