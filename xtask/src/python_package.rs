@@ -59,7 +59,8 @@ fn checks(root: &Path, build: &Path, tools: &Path, wheels: &Path) -> Result<bool
         .arg("--cache-dir")
         .arg(build.join("mypy"))
         .current_dir(root.join("python"));
-    let mut program = run::cargo(root, &["build", "--package", "chancery"]);
+    // With the whole workspace, as `ci` builds it: alone it would be built once more, with other features.
+    let mut program = run::cargo(root, &["build", "--workspace"]);
     let mut tests = Command::new(bin("python"));
     tests
         .args([
