@@ -16,7 +16,9 @@ use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite as _;
 use chancery_node::Office;
 use chancery_node::suite::Chancery;
-use chancery_store::{Embedded, Memory as MemoryStore, Options as StoreOptions, Store, recover};
+use chancery_store::{
+    Embedded, Memory as MemoryStore, OpenError, Options as StoreOptions, Store, recover,
+};
 use chancery_vibe::rules::inbox;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -63,7 +65,13 @@ fn embedded(dir: &Path) -> Arc<dyn Store> {
         windows: suite.windows(),
         ..StoreOptions::new(dir)
     };
-    let (store, tail) = Embedded::open(&options).unwrap();
+    // What an agent was reading on a thread of its own when it ended holds the store for a moment longer.
+    let (store, tail) = loop {
+        match Embedded::open(&options) {
+            Err(OpenError::Locked(_)) => std::thread::yield_now(),
+            opened => break opened.unwrap(),
+        }
+    };
     recover(&suite, &store, &tail).unwrap();
     Arc::new(store)
 }
