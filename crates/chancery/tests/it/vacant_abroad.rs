@@ -1,7 +1,12 @@
 //! Hosted vacants that call vacants on other nodes: two processes, and `kill -9` on either side in the middle.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::sync::mpsc;
+
+use chancery_vacant::wire::{from_jsonrpc, read_json};
 use serde_json::{Value, json};
 
+use crate::agh_house::until;
 use crate::served::Served;
 use crate::support::Place;
 
@@ -150,4 +155,89 @@ fn a_card_does_not_send_a_node_to_its_own_network() {
     assert_eq!(home.log_lines().len(), before, "nothing is on record");
     ann.stop_well();
     bob.stop_well();
+}
+
+/// A target that has taken every call it gets and never has an answer; tells the number of each call.
+fn silent_target(card_hex: String, listener: std::net::TcpListener) -> mpsc::Receiver<u64> {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+            stream.read_line(&mut first).unwrap();
+            while line != "\r\n" {
+                line.clear();
+                stream.read_line(&mut line).unwrap();
+                let header = line.to_ascii_lowercase();
+                if let Some(value) = header.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let (status, answer) = if first.starts_with("GET") {
+                ("200 OK", json!({"capability_card_blob_hex": card_hex}))
+            } else {
+                let value = read_json(&body, 1 << 20).unwrap();
+                let call = from_jsonrpc(&value).unwrap();
+                let tip = call.verify().unwrap().hash.hex();
+                tell.send(call.sequence_no).unwrap();
+                let info = json!({"reason": "REPLAY_DETECTED", "metadata": {"chain_tip": tip}});
+                (
+                    "409 Conflict",
+                    json!({"error": {"code": 1, "data": [info]}}),
+                )
+            };
+            let answer = answer.to_string();
+            let head =
+                format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: application/json");
+            let length = answer.len();
+            write!(
+                stream.get_mut(),
+                "{head}\r\ncontent-length: {length}\r\n\r\n{answer}"
+            )
+            .unwrap();
+        }
+    });
+    told
+}
+
+// VA-DSP-10, VA-SRV-12: what was taken is never taken back, and its number is used up.
+#[test]
+fn a_call_that_was_taken_and_never_answered_ends_and_the_next_one_follows_it() {
+    let home = place("ann", "call_private = true\nbehaviour_timeout_s = 2");
+    home.run(&["vacant", "init", "far.key"]).exits(0);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let endpoint = format!("{base}/a2a/message/send");
+    let mut arguments = vec!["vacant", "card", "--key", "far.key", "--json"];
+    arguments.extend(["--capability", "says nothing", "--endpoint", &endpoint]);
+    let card = home.run(&arguments).exits(0).json();
+    let blob = card["capability_card_blob_hex"].as_str().unwrap();
+    let numbers = silent_target(blob.to_owned(), listener);
+    let ann = home.serve();
+    let card = format!("{base}/card");
+    for (text, number) in [("one", 1), ("two", 2)] {
+        // Nobody waits longer than a behaviour may take, and the same bytes are sent until then.
+        let told = ann
+            .wire()
+            .post("/send/vacant", &request(&card, text))
+            .unwrap();
+        assert!(matches!(told.status, 503 | 504), "{}", told.text());
+        until("the call has ended", || {
+            let ended = home
+                .log_lines()
+                .iter()
+                .filter(|line| line.contains("behaviour_timeout"))
+                .count();
+            (ended == number).then_some(())
+        });
+    }
+    let mut heard: Vec<u64> = numbers.try_iter().collect();
+    heard.dedup();
+    assert_eq!(heard, [1, 2]);
+    let state = ann.wire().get("/state/vacant/ann").unwrap().ok();
+    assert_eq!(state["chains"][0]["sequence_no"], 2);
+    ann.stop_well();
+    check(&home);
 }
