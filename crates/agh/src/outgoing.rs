@@ -57,6 +57,12 @@ impl Outgoing {
         })
     }
 
+    /// Its kind, as far as it names one.
+    pub fn kind(&self) -> Option<Kind> {
+        let kind = self.members.get("kind").and_then(Value::as_str);
+        kind.and_then(Kind::parse)
+    }
+
     /// The same again from the line of the envelope that was made of it.
     pub(crate) fn of_line(line: &Line) -> Result<Self, Fault> {
         let not_json = |_| Fault::new(ErrorName::NotJson, Stage::Parse);

@@ -5,6 +5,7 @@ use chancery_agh::answer::{Answer, Outcome};
 use chancery_agh::fault::{ErrorName, Fault, Stage};
 use chancery_agh::grammar::split_handle;
 use chancery_agh::greeting;
+use chancery_agh::kind::Kind;
 use chancery_agh::message::{Content, Message};
 use chancery_agh::peer::PeerRecord;
 use chancery_agh::revision::Revision;
@@ -25,7 +26,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::office::Office;
-use crate::office_agh::rejected;
+use crate::office_agh::{count_agh, rejected};
 use crate::sequencer::Decided;
 use crate::soft::lock;
 use crate::suite::{AnyAnswer, AnyInput};
@@ -39,6 +40,7 @@ struct Readable {
     /// Where the envelope belongs, by its own members.
     subject: String,
     is_question: bool,
+    kind: Option<Kind>,
     input: AnyInput,
     received: Time,
 }
@@ -97,6 +99,7 @@ impl Office {
             message.to.as_deref(),
         );
         let is_question = matches!(message.content, Ok(Content::Request { .. }));
+        let kind = message.kind;
         let (protocol, keys) = (self.gate().suite().agh(), self.gate().keyring());
         let caller = Caller::default();
         let authentic =
@@ -111,6 +114,7 @@ impl Office {
             revision,
             subject,
             is_question,
+            kind,
             input,
             received,
         }))
@@ -181,6 +185,7 @@ impl Office {
             lock(self.agh()).presence.see(seen, now);
         }
         self.note_agh(&outcome);
+        count_agh("received", read.kind, &outcome);
         outcome
     }
 

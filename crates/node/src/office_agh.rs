@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use chancery_agh::answer::{Answer, Outcome, Verdict};
 use chancery_agh::fault::{ErrorName, Fault, Stage};
+use chancery_agh::kind::Kind;
 use chancery_agh::outgoing::Outgoing;
 use chancery_agh::peer::{PeerRecord, address, channel_key};
 use chancery_agh::revision::Revision;
@@ -60,6 +61,7 @@ impl Office {
         let (workspace, channel, from) = outgoing.place();
         let (agent, signer) = (address(workspace, channel, from), from.to_owned());
         outgoing.signed = settings.agh.trust.enabled && self.gate().vault().holds(&signer);
+        let kind = outgoing.kind();
         let input = AnyInput::Agh(Input::Outgoing {
             agent,
             answers: None,
@@ -71,6 +73,7 @@ impl Office {
         match submitted.map_err(|_| busy())?.result? {
             AnyAnswer::Agh(Answer::Decided(mut outcome)) => {
                 self.seal_emitted(&mut outcome);
+                count_agh("sent", kind, &outcome);
                 Ok(*outcome)
             }
             AnyAnswer::Agh(Answer::SentBefore(seq)) => {
@@ -219,6 +222,19 @@ impl Office {
             _ => metrics::counter!("chancery_answered_total", "protocol" => "agh").increment(1),
         }
     }
+}
+
+/// Counts an envelope that was not rejected, and the inboxes that have it, by kind (AG-OBS-1). Rejected ones count by
+/// their code.
+pub(crate) fn count_agh(direction: &'static str, kind: Option<Kind>, outcome: &Outcome) {
+    if outcome.verdict == Verdict::Reject {
+        return;
+    }
+    let kind = kind.map_or("other", Kind::as_str);
+    metrics::counter!("chancery_agh_envelopes_total", "direction" => direction, "kind" => kind)
+        .increment(1);
+    metrics::counter!("chancery_agh_envelopes_total", "direction" => "delivered", "kind" => kind)
+        .increment(outcome.deliver_to.len() as u64);
 }
 
 pub(crate) fn rejected(id: &str, revision: Revision, fault: Fault) -> Outcome {

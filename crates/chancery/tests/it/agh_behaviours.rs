@@ -164,6 +164,15 @@ fn what_was_said_in_a_channel_is_told_in_its_order() {
     let mut wire = node.wire();
     direct(&mut wire, "int-1", "one \u{1b}[31m");
     assert_eq!(end(&told(&mut wire, "int-1")).0, "completed");
+    // AG-OBS-1: totals per kind. All three were sent by peers that live here, to peers that live here.
+    let metrics = wire.get("/metrics").unwrap().text();
+    for kind in ["direct", "receipt", "trace"] {
+        for direction in ["sent", "delivered"] {
+            let labels = format!("{{direction=\"{direction}\",kind=\"{kind}\"}}");
+            let count = format!("chancery_agh_envelopes_total{labels} 1");
+            assert!(metrics.contains(&count), "{count}: {metrics}");
+        }
+    }
     node.stop_well();
     let timeline = ["log", "timeline", "builders", "data"];
     let entries = folder
