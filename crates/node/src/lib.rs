@@ -30,6 +30,7 @@ mod reconcile;
 pub mod respond;
 mod sequencer;
 mod sidelogs;
+mod signing;
 mod soft;
 mod spawned;
 pub mod suite;

@@ -98,6 +98,15 @@ impl Office {
     /// An act of administration, on record when this returns.
     pub async fn act(&self, mut act: Act) -> Result<Seq, Refusal> {
         self.say_who_signs(&mut act);
+        let owner = self.signer_whose_key_changes(&act);
+        let seq = self.submit_act(act).await?;
+        if let Some(owner) = owner {
+            self.follow_key(&owner).await;
+        }
+        Ok(seq)
+    }
+
+    pub(crate) async fn submit_act(&self, act: Act) -> Result<Seq, Refusal> {
         let refuse = || {
             Refusal::new(
                 "overloaded",
@@ -114,23 +123,6 @@ impl Office {
         {
             AnyAnswer::Act(seq) => Ok(seq),
             _ => Err(internal()),
-        }
-    }
-
-    /// The record of an agent says whether this node signs for it: rules that derive a message in its name read it
-    /// there, live and in replay.
-    fn say_who_signs(&self, act: &mut Act) {
-        if let Act::Agent {
-            protocol: ProtocolName::ValueContext,
-            id,
-            record: Some(serde_json::Value::Object(record)),
-            ..
-        } = act
-        {
-            record.remove("signs");
-            if self.gate().vault().holds(id) {
-                record.insert("signs".to_owned(), true.into());
-            }
         }
     }
 

@@ -150,31 +150,6 @@ impl Office {
         Ok(Config { protocols, digests })
     }
 
-    /// Brings the record in line with the keys that this node holds: rules sign in an agent's name only where the node
-    /// can.
-    async fn reconcile_signing(&self) -> Result<(), ReconcileError> {
-        let prefix = agents_prefix(ProtocolName::ValueContext);
-        for (key, bytes) in self.gate().store().scan(&prefix, None, usize::MAX)? {
-            let damaged = |error: String| StoreError(format!("{key:?}: {error}"));
-            let record: AgentRecord =
-                serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-            let id = String::from_utf8(key.parts().pop().unwrap_or_default())
-                .map_err(|error| damaged(error.to_string()))?;
-            if record.signs != self.gate().vault().holds(&id) {
-                let record =
-                    serde_json::to_value(&record).map_err(|error| damaged(error.to_string()))?;
-                let act = Act::Agent {
-                    protocol: ProtocolName::ValueContext,
-                    id: id.clone(),
-                    record: Some(record),
-                    run_state: None,
-                };
-                self.record(act, || format!("agent {id}")).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Brings the keys and agents on record in line with a world file, in sorted order. Gives the number of changes.
     pub async fn reconcile_world(&self, world: &World) -> Result<usize, ReconcileError> {
         let keys: BTreeMap<(&str, &str), &KeyRecord> = world
@@ -238,7 +213,7 @@ impl Office {
             .iter()
             .map(|agent| {
                 let mut record = AgentRecord::of(agent);
-                record.signs = self.gate().vault().holds(agent.id.as_str());
+                self.write_who_signs(agent.id.as_str(), &mut record);
                 (agent.id.as_str(), record)
             })
             .collect();
@@ -292,7 +267,7 @@ impl Office {
     }
 
     /// The committed rows below a prefix, each with the last part of its key.
-    fn rows_below<T: DeserializeOwned>(
+    pub(crate) fn rows_below<T: DeserializeOwned>(
         &self,
         prefix: &RowKey,
     ) -> Result<Vec<(String, T)>, StoreError> {

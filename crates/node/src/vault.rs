@@ -47,6 +47,12 @@ impl Vault {
             .contains_key(owner)
     }
 
+    /// The public half of the key of this owner.
+    pub(crate) fn public(&self, owner: &str) -> Option<[u8; 32]> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.get(owner).map(|key| *key.verifying_key().as_bytes())
+    }
+
     /// Signs as `owner`.
     pub(crate) fn sign(&self, owner: &str, message: &[u8]) -> Option<[u8; 64]> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);

@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chancery_core::admin::{KEYS, agent_key, participant_of};
+use chancery_core::admin::{KEYS, agent_key, key_key, participant_of};
 use chancery_core::decision::{Cx, Stop};
+use chancery_core::keys::KeyValidity;
 use chancery_core::line::ProtocolName;
 use chancery_core::rows::{RowKey, RowsDamaged};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ pub struct AgentRecord {
     /// Whether the node holds its key and signs what the rules derive in its name (CH-JRN-10).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signs: bool,
+    /// Under which of its keys on record the node signs; a record that does not say counts as under a usable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signs_with: Option<String>,
     /// Whether it came from a file: then it leaves when it is in the file no more (CH-JRN-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub from_file: bool,
@@ -79,6 +83,7 @@ impl AgentRecord {
                 .collect(),
             agent: agent.participant.as_deref().map(str::to_owned),
             signs: false,
+            signs_with: None,
             from_file: true,
         }
     }
@@ -102,6 +107,15 @@ impl ConstraintRecord {
 /// The row of the hosted agents that know `sender`, sorted.
 pub fn known_by_key(sender: &str) -> RowKey {
     RowKey::text("vx-known-by", &[sender])
+}
+
+/// Whether what the node would sign in an agent's name counts now (VX-KEY-5): a withdrawn key signs nothing more.
+pub(crate) fn may_sign(id: &str, record: &AgentRecord, cx: &Cx<'_>) -> Result<bool, Stop> {
+    let Some(key) = record.signs_with.as_deref() else {
+        return Ok(true);
+    };
+    let validity: Option<KeyValidity> = cx.row(&key_key(id, key))?;
+    Ok(validity.is_some_and(|validity| validity.usable_at(cx.now())))
 }
 
 /// The record of a hosted agent.

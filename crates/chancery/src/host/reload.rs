@@ -112,6 +112,8 @@ async fn read_again(reloading: &Reloading) -> Result<usize, Failure> {
     for (owner, key) in replacing {
         vault.hold(owner, key);
     }
+    let named = office.reconcile_signing().await;
+    named.map_err(|error| Failure::usage(error.to_string()))?;
     Ok(adopted + written)
 }
 

@@ -10,9 +10,10 @@ use chancery_core::refusal::Refusal;
 use chancery_node::SoftLimits;
 use chancery_node::suite::{AnyInput, Chancery};
 use chancery_value_context::world::World;
+use serde_json::json;
 
 use crate::support::assert_log_gives;
-use crate::support::bureau::{Bureau, CHILD, KITCHEN, MONITOR, of_monitor, vectors, world};
+use crate::support::bureau::{Bureau, CHILD, KITCHEN, MONITOR, PARENT, of_monitor, vectors, world};
 
 async fn office(dir: &tempfile::TempDir) -> Bureau {
     Bureau::open(dir.path(), SoftLimits::default()).await
@@ -142,6 +143,58 @@ async fn a_key_that_is_not_valid_raises_an_alert() {
     assert_eq!(event["event"], "key_alert");
     assert_eq!(event["message_id"], "019502a4-7e5c-7000-8000-000000000001");
     assert!(!events.contains("agent://"), "{events}");
+}
+
+// VX-KEY-3, VX-KEY-5, CH-JRN-7: the node signs in nobody's name under a key that does not count any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hosted_agent_signs_nothing_under_a_key_that_was_withdrawn() {
+    let dir = tempfile::tempdir().unwrap();
+    let bureau = office(&dir).await;
+    let keys = world().keys.into_iter();
+    let mut of_parent = keys.filter(|key| key.owner == PARENT && key.state == KeyState::Active);
+    let key = of_parent.next().unwrap();
+    bureau.send(PARENT, MONITOR, None).await.unwrap();
+
+    let state = KeyState::Compromised;
+    let withdrawn = KeyRecord {
+        state,
+        ..key.clone()
+    };
+    set(&bureau, withdrawn).await;
+    for to in [MONITOR, CHILD] {
+        let refusal = bureau.send(PARENT, to, None).await.unwrap_err();
+        assert_eq!(refusal.code, "key_not_valid");
+        assert_eq!(refusal.path.as_deref(), Some("/sender"));
+    }
+    // What its runtime answers to somebody here stays in the house, unsigned.
+    let escalation =
+        json!({"severity": "emergency", "reason": "fire", "context": "📍💻", "requires_ack": true});
+    let body =
+        json!({"sender": CHILD, "recipient": PARENT, "type": "escalation", "payload": escalation});
+    let body = body.to_string();
+    let before = bureau.inbox(CHILD).len();
+    let sent = bureau.office.send_value_context(body.as_bytes(), None);
+    sent.await.unwrap();
+    let acknowledged = bureau.inbox(CHILD);
+    assert_eq!(acknowledged.len(), before + 1);
+    let lines = bureau.store().lines(*acknowledged.last().unwrap(), 1);
+    let line: serde_json::Value = serde_json::from_slice(&lines.unwrap()[0]).unwrap();
+    assert_eq!(line["envelope"]["sender"], PARENT);
+    assert_eq!(line["envelope"].get("signature"), None);
+
+    // Another key, held and on record in either order, counts again.
+    let secret = SigningKey::from_seed(&[79; 32]);
+    let public = secret.verifying_key().as_bytes().to_vec();
+    bureau.office.gate().vault().hold(PARENT, secret);
+    let next = KeyRecord {
+        id: "k-next".to_owned(),
+        public,
+        ..key
+    };
+    set(&bureau, next).await;
+    bureau.send(PARENT, MONITOR, None).await.unwrap();
+    assert_log_gives(&Chancery::default(), &**bureau.store());
+    bureau.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ use super::made::Made;
 use super::open::Standing;
 use super::told::Told;
 use super::{announcements, constrained, escalated, resumes, shares, unacknowledged};
-use crate::agent::{AgentRecord, hosted, participant};
+use crate::agent::{AgentRecord, hosted, may_sign, participant};
 use crate::agent_id::AgentId;
 use crate::attempts::{ATTEMPT_MS, PAUSES_MS, WITHIN_MS};
 use crate::constraints::Stamp;
@@ -150,7 +150,7 @@ impl<'s> Runtime<'s> {
     }
 
     /// An escalation or acknowledgement that the rules derive. None when it would have to be signed to leave and the
-    /// node does not hold the sender's key.
+    /// node does not hold a usable key of the sender.
     pub(super) fn say(
         &mut self,
         agent: &str,
@@ -165,13 +165,14 @@ impl<'s> Runtime<'s> {
         };
         let recipient = Recipient::Directed(recipient);
         let listeners = listeners(agent, &recipient, cx)?;
-        if listeners.is_empty() && !record.signs {
+        let signed = record.signs && may_sign(agent, record, cx)?;
+        if listeners.is_empty() && !signed {
             return Ok(None);
         }
         let members = escalation_members(&escalation);
         let kind = Kind::Escalation;
         let made = Made::new(kind, version, &sender, &recipient, members, None, cx)?;
-        let line = cx.line(made.draft(&sender, record.signs, Origin::Runtime, Vec::new()));
+        let line = cx.line(made.draft(&sender, signed, Origin::Runtime, Vec::new()));
         let said = Said {
             id: made.id,
             tag: made.tag(),

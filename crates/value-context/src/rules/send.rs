@@ -16,7 +16,7 @@ use super::made::Made;
 use super::runtime::{Runtime, leave};
 use super::told::Told;
 use super::{SENT, window_id};
-use crate::agent::{AgentRecord, hosted, participant};
+use crate::agent::{AgentRecord, hosted, may_sign, participant};
 use crate::code::{Code, Fault};
 use crate::message::{Payload, Recipient, Version};
 use crate::outgoing::Outgoing;
@@ -51,7 +51,7 @@ pub fn send(
     } else {
         check_receiving(sender, &outgoing.recipient, &outgoing.content, cx)?;
     }
-    check_can_sign(outgoing, &remote)?;
+    check_can_sign(outgoing, &record, &remote, cx)?;
     ask_for_room(sender, &outgoing.content, &listeners, cx)?;
     let made = Made::new(
         outgoing.kind,
@@ -174,15 +174,22 @@ fn remote_recipients(outgoing: &Outgoing, record: &AgentRecord, local: &[String]
     }
 }
 
-/// Whatever leaves this process is signed (VX-SIG-1).
-fn check_can_sign(outgoing: &Outgoing, remote: &[String]) -> Result<(), Stop> {
-    if outgoing.signed || remote.is_empty() {
+/// Whatever leaves this process is signed (VX-SIG-1), and nothing is signed under a key that does not count (VX-KEY-5).
+fn check_can_sign(
+    outgoing: &Outgoing,
+    record: &AgentRecord,
+    remote: &[String],
+    cx: &Cx<'_>,
+) -> Result<(), Stop> {
+    let fault = if outgoing.signed && !may_sign(outgoing.sender.as_str(), record, cx)? {
+        let message = "the key that this node signs with for the sender is not usable now";
+        Fault::new(Code::KeyNotValid, message)
+    } else if outgoing.signed || remote.is_empty() {
         return Ok(());
-    }
-    let fault = Fault::new(
-        Code::SignatureMissing,
-        "this node holds no key of the sender to sign with",
-    );
+    } else {
+        let message = "this node holds no key of the sender to sign with";
+        Fault::new(Code::SignatureMissing, message)
+    };
     Err(fault
         .at(&Place::ROOT.child("sender"))
         .into_refusal("signature")
