@@ -242,6 +242,12 @@ impl Inboxes {
     /// How many entries lie at or before a line.
     fn ordinal(&self, name: &InboxName, through: Seq) -> Result<u64, StoreError> {
         let open = self.open_page(name)?;
+        // Whoever decides asks this of an inbox that is new to it: most have no other page, and a scan is no cheap look.
+        let is_in_open =
+            open.before == 0 || open.entries.first().is_some_and(|first| *first <= through);
+        if is_in_open {
+            return Ok(open.before + open.entries.partition_point(|seq| *seq <= through) as u64);
+        }
         let next = self.store.scan(
             &full_pages_prefix(name),
             Some(&full_page_key(name, through)),
