@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Run a node
     #[command(
-        after_help = "Example:\n  chancery serve --listen 127.0.0.1:8700 --data chancery-data"
+        after_help = "Example:\n  chancery serve --listen 127.0.0.1:8700 --data chancery-data\n\nCHANCERY_LOG says what is told on standard error:\n  warn (the default), info, debug, trace, and by place:\n  warn,chancery::decision=info tells what became of each envelope"
     )]
     Serve(ServeArgs),
     /// Offer a vacant's tools over MCP on standard input and output

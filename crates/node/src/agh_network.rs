@@ -7,7 +7,7 @@ use chancery_agh::grammar::split_handle;
 use chancery_agh::greeting;
 use chancery_agh::kind::Kind;
 use chancery_agh::message::{Content, Message};
-use chancery_agh::peer::PeerRecord;
+use chancery_agh::peer::{PeerRecord, address};
 use chancery_agh::revision::Revision;
 use chancery_agh::rules::{StoredInteraction, interaction_key};
 use chancery_agh::settings::Tasks;
@@ -27,12 +27,16 @@ use serde::de::IgnoredAny;
 
 use crate::office::Office;
 use crate::office_agh::{count_agh, rejected};
+use crate::passage::Passage;
 use crate::sequencer::Decided;
 use crate::soft::lock;
 use crate::suite::{AnyAnswer, AnyInput};
 
 /// An envelope whose form is known, with the rows that its decision will read in memory.
-pub struct AghRead(Result<Readable, Box<Outcome>>);
+pub struct AghRead {
+    passage: Passage,
+    read: Result<Readable, Box<Outcome>>,
+}
 
 struct Readable {
     id: String,
@@ -48,26 +52,23 @@ struct Readable {
 impl AghRead {
     /// The subject that the envelope itself names; none for what cannot be read.
     pub fn subject(&self) -> Option<&str> {
-        self.0.as_ref().ok().map(|read| read.subject.as_str())
+        self.read.as_ref().ok().map(|read| read.subject.as_str())
     }
 
     /// The same, rejected when `fault` finds something wrong with the envelope.
-    pub(crate) fn only_of(self, fault: impl FnOnce(&Message) -> Option<Fault>) -> Self {
-        let Ok(read) = &self.0 else {
-            return self;
-        };
-        let AnyInput::Agh(Input::Envelope(authentic)) = &read.input else {
-            return self;
-        };
-        match fault(&authentic.message) {
-            Some(fault) => Self(Err(rejected(&read.id, read.revision, fault).into())),
-            None => self,
+    pub(crate) fn only_of(mut self, fault: impl FnOnce(&Message) -> Option<Fault>) -> Self {
+        if let Ok(read) = &self.read
+            && let AnyInput::Agh(Input::Envelope(authentic)) = &read.input
+            && let Some(fault) = fault(&authentic.message)
+        {
+            self.read = Err(rejected(&read.id, read.revision, fault).into());
         }
+        self
     }
 
     /// Whether it asks who somebody is: such a one may be answered at a reply subject too.
     pub fn is_question(&self) -> bool {
-        self.0.as_ref().is_ok_and(|read| read.is_question)
+        self.read.as_ref().is_ok_and(|read| read.is_question)
     }
 }
 
@@ -75,6 +76,18 @@ impl Office {
     /// Reads an envelope, and brings what its decision will read into memory. Many can be read at once, and
     /// then handed over in the order in which they came. One whose rows turn out not to be in memory may be overtaken.
     pub async fn read_agh(&self, raw: Bytes, door: Door) -> AghRead {
+        let mut passage = Passage::begin(ProtocolName::Agh);
+        let read = self.read_passing(&mut passage, raw, door).await;
+        let read = read.map_err(Box::new);
+        AghRead { passage, read }
+    }
+
+    async fn read_passing(
+        &self,
+        passage: &mut Passage,
+        raw: Bytes,
+        door: Door,
+    ) -> Result<Readable, Outcome> {
         let settings = self.gate().settings();
         let received = self.gate().clock().now();
         let decoded = Message::decode(raw, &settings.agh, Some(received.unix_seconds()));
@@ -82,16 +95,20 @@ impl Office {
             Ok(message) => message,
             Err(undecodable) => {
                 let id = undecodable.id.unwrap_or_default();
-                let outcome = rejected(&id, undecodable.revision, undecodable.fault);
-                return AghRead(Err(outcome.into()));
+                return Err(rejected(&id, undecodable.revision, undecodable.fault));
             }
         };
         let (id, revision) = (message.id.to_string(), message.revision);
+        passage.names(|| {
+            let workspace = message.workspace.as_deref();
+            let sender = address(workspace, &message.channel, &message.from);
+            (sender, Some(id.clone()))
+        });
         if let Some(tasks) = &settings.agh.tasks
             && message.to.as_deref() == Some(tasks.keeper.as_str())
             && let Err(fault) = self.judge_task(&message, tasks)
         {
-            return AghRead(Err(rejected(&id, revision, fault).into()));
+            return Err(rejected(&id, revision, fault));
         }
         let subject = subject::of(
             message.workspace.as_deref(),
@@ -105,11 +122,11 @@ impl Office {
         let authentic =
             protocol.authenticate(message, door, &caller, &keys, &settings.agh, received);
         let Ok(authentic) = authentic else {
-            return AghRead(Err(busy(&id, revision).into()));
+            return Err(busy(&id, revision));
         };
         let input = AnyInput::Agh(Input::Envelope(authentic));
         self.gate().prepare(&input).await;
-        AghRead(Ok(Readable {
+        Ok(Readable {
             id,
             revision,
             subject,
@@ -117,7 +134,7 @@ impl Office {
             kind,
             input,
             received,
-        }))
+        })
     }
 
     /// Whether work may be handed to the keeper of tasks (AG-SEC-4). A store that cannot be read lets nobody write.
@@ -154,18 +171,21 @@ impl Office {
 
     /// Decides an envelope that was read. It is in line as soon as this is first polled.
     pub async fn decide_agh(&self, read: AghRead) -> Outcome {
-        let read = match read.0 {
-            Ok(read) => read,
-            Err(outcome) => {
-                self.note_agh(&outcome);
-                return *outcome;
-            }
+        let AghRead { mut passage, read } = read;
+        let outcome = match read {
+            Ok(read) => self.decide_read(&mut passage, read).await,
+            Err(outcome) => *outcome,
         };
+        self.conclude_agh(&passage, &outcome);
+        outcome
+    }
+
+    async fn decide_read(&self, passage: &mut Passage, read: Readable) -> Outcome {
         let Ok(permit) = self.gate().permit() else {
             return busy(&read.id, read.revision);
         };
-        let submitted = self.gate().submit(read.input, read.received, Some(permit));
-        let mut outcome = match submitted.await {
+        let decided = self.decide(passage, read.input, read.received, Some(permit));
+        let mut outcome = match decided.await {
             Ok(Decided {
                 result: Ok(AnyAnswer::Agh(Answer::Decided(outcome))),
                 ..
@@ -184,7 +204,6 @@ impl Office {
             let now = self.gate().clock().now().unix_seconds();
             lock(self.agh()).presence.see(seen, now);
         }
-        self.note_agh(&outcome);
         count_agh("received", read.kind, &outcome);
         outcome
     }

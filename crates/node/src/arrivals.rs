@@ -21,11 +21,24 @@ use chancery_value_context::{Answer, ValueContext, sign, signature_help};
 use serde_json::json;
 
 use crate::gate::Permit;
-use crate::office::{Office, Sent, overloaded, value_context_answer};
+use crate::office::{Office, Sent, overloaded, value_context_answer, verdict_of};
+use crate::passage::{Passage, Verdict};
 use crate::suite::AnyInput;
+
+/// A message that could be read.
+pub struct Opened {
+    /// What was read.
+    pub message: Message,
+    passage: Passage,
+}
 
 /// A message that is proven to come from its sender and has a place among the requests under way.
 pub struct Arrival {
+    passage: Passage,
+    admitted: Admitted,
+}
+
+struct Admitted {
     input: Input<ValueContext>,
     received: Time,
     id: String,
@@ -75,32 +88,42 @@ impl Office {
     }
 
     /// Reads an envelope: checks 1 to 3.
-    pub fn open_value_context(&self, raw: Bytes, door: Door) -> Result<Message, Refusal> {
+    pub fn open_value_context(&self, raw: Bytes, door: Door) -> Result<Opened, Refusal> {
+        let mut passage = Passage::begin(ProtocolName::ValueContext);
         let settings = self.gate().settings();
         let protocol = self.gate().suite().value_context();
-        let message = protocol.decode(raw.clone(), door, &settings.value_context);
-        message.map_err(|refusal| self.explained(refusal, &raw))
+        let message = protocol
+            .decode(raw.clone(), door, &settings.value_context)
+            .map_err(|refusal| self.explained(&passage, refusal, &raw))?;
+        passage.names(|| {
+            let id = message.message_id.to_string();
+            (message.sender.as_str().to_owned(), Some(id))
+        });
+        Ok(Opened { message, passage })
     }
 
     /// Proves who sent a message: checks 4 and 5. What comes out has a place among the requests under way.
-    pub fn admit_value_context(&self, message: Message, door: Door) -> Result<Arrival, Refusal> {
+    pub fn admit_value_context(&self, opened: Opened, door: Door) -> Result<Arrival, Refusal> {
+        let Opened { message, passage } = opened;
         let raw = message.received().clone();
-        self.admit(message, door)
-            .map_err(|refusal| self.explained(refusal, &raw))
+        match self.admit(message, door) {
+            Ok(admitted) => Ok(Arrival { passage, admitted }),
+            Err(refusal) => Err(self.explained(&passage, refusal, &raw)),
+        }
     }
 
     /// Says in what other dialect or encoding a signature would verify, as long as that is asked seldom, and notes the
     /// refusal.
-    fn explained(&self, mut refusal: Refusal, raw: &[u8]) -> Refusal {
+    fn explained(&self, passage: &Passage, mut refusal: Refusal, raw: &[u8]) -> Refusal {
         if signature_help::applies(&refusal) && self.hints().take(Instant::now()) {
             let now = self.gate().clock().now();
             signature_help::add(&mut refusal, raw, &self.gate().keyring(), now);
         }
-        self.note_refused(ProtocolName::ValueContext, &refusal);
+        self.conclude(passage, Verdict::Rejected(&refusal));
         refusal
     }
 
-    fn admit(&self, message: Message, door: Door) -> Result<Arrival, Refusal> {
+    fn admit(&self, message: Message, door: Door) -> Result<Admitted, Refusal> {
         let permit = self.gate().permit();
         let received = self.gate().clock().now();
         self.check_start(&message, received)?;
@@ -127,7 +150,7 @@ impl Office {
             }
             Err(_) => return Err(overloaded(&id)),
         };
-        Ok(Arrival {
+        Ok(Admitted {
             input,
             received,
             id,
@@ -138,11 +161,15 @@ impl Office {
     /// Decides a message: checks 6 to 10. The answer comes when everything decided up to it is durable.
     pub async fn decide_value_context(&self, arrival: Arrival) -> Result<Answer, Refusal> {
         let Arrival {
+            mut passage,
+            admitted,
+        } = arrival;
+        let Admitted {
             input,
             received,
             id,
             permit,
-        } = arrival;
+        } = admitted;
         let may_be_held = self.may_be_held(&input);
         let input = AnyInput::ValueContext(input);
         // Whoever is suspended learns it at once, however many wait to be decided.
@@ -150,13 +177,17 @@ impl Office {
         let result = match held.flatten() {
             Some(refusal) if refusal.code == Code::SenderSuspended.as_str() => Err(refusal),
             _ => {
-                let submitted = self.gate().submit(input, received, Some(permit)).await;
-                submitted
+                let decided = self.decide(&mut passage, input, received, Some(permit));
+                decided
+                    .await
                     .map_err(|_| overloaded(&id))
                     .and_then(value_context_answer)
             }
         };
-        self.note(ProtocolName::ValueContext, &result);
+        self.conclude(
+            &passage,
+            Verdict::with(&result, |answer| verdict_of(answer)),
+        );
         result
     }
 
@@ -190,9 +221,7 @@ impl Office {
             "payload": {"context": context, "constitution_ref": constitution},
         })
         .to_string();
-        let sent = self.send(share.as_bytes(), None, true).await;
-        self.note(ProtocolName::ValueContext, &sent);
-        sent.map(Some)
+        self.send(share.as_bytes(), None, true).await.map(Some)
     }
 
     /// The hosted agents that know `agent`, sorted.

@@ -6,9 +6,7 @@ use std::time::Duration;
 use chancery_agh::settings::Settings as AghSettings;
 use chancery_agh::soft::Soft as AghSoft;
 use chancery_core::decision::Event;
-use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Suite;
-use chancery_core::refusal::Refusal;
 use chancery_core::rows::{RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_journal::InForce;
@@ -306,10 +304,9 @@ impl<S: Suite> Node<S> {
         })
     }
 
-    /// Notes a refusal.
-    pub fn note_rejection(&self, protocol: ProtocolName, refusal: &Refusal) {
-        self.side_logs
-            .rejected(protocol, self.gate.clock().now(), refusal);
+    /// Where refusals and events are noted.
+    pub(crate) fn side_logs(&self) -> &SideLogs {
+        &self.side_logs
     }
 
     /// Notes something worth telling that no decision told.

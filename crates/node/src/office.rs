@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use chancery_agh::Agh;
 use chancery_core::admin::{Act, RunState, agent_key, run_state_key};
-use chancery_core::decision::Event;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::protocol::{Input, Protocol};
@@ -23,6 +22,7 @@ use chancery_value_context::{Answer, ValueContext};
 use serde::de::DeserializeOwned;
 
 use crate::node::Node;
+use crate::passage::{Passage, Verdict};
 use crate::sequencer::Decided;
 use crate::suite::{AnyAnswer, AnyInput, Chancery};
 
@@ -50,14 +50,28 @@ impl Office {
         body: &[u8],
         idempotency: Option<String>,
     ) -> Result<Sent, Refusal> {
-        let result = self.send(body, idempotency, false).await;
-        self.note(ProtocolName::ValueContext, &result);
-        result
+        self.send(body, idempotency, false).await
     }
 
     /// The same; a greeting is the first share on a connection, and lets nobody go on (VX-RUN-6).
     pub(crate) async fn send(
         &self,
+        body: &[u8],
+        idempotency: Option<String>,
+        greeting: bool,
+    ) -> Result<Sent, Refusal> {
+        let mut passage = Passage::begin(ProtocolName::ValueContext);
+        let sent = self
+            .send_as_agent(&mut passage, body, idempotency, greeting)
+            .await;
+        let verdict = Verdict::with(&sent, |sent| verdict_of(&sent.answer));
+        self.conclude(&passage, verdict);
+        sent
+    }
+
+    async fn send_as_agent(
+        &self,
+        passage: &mut Passage,
         body: &[u8],
         idempotency: Option<String>,
         greeting: bool,
@@ -68,6 +82,7 @@ impl Office {
         let mut outgoing = self.asked_to_send(body, settings)?;
         outgoing.greeting = greeting;
         let sender = outgoing.sender.as_str().to_owned();
+        passage.names(|| (sender.clone(), None));
         let input = Input::Outgoing {
             agent: sender,
             answers: None,
@@ -82,16 +97,15 @@ impl Office {
         };
         let permit = permit.map_err(|_| overloaded(""))?;
         let received = self.gate().clock().now();
-        let submitted = self
-            .gate()
-            .submit(AnyInput::ValueContext(input), received, Some(permit))
-            .await;
-        let answer = value_context_answer(submitted.map_err(|_| overloaded(""))?)?;
+        let input = AnyInput::ValueContext(input);
+        let decided = self.decide(passage, input, received, Some(permit)).await;
+        let answer = value_context_answer(decided.map_err(|_| overloaded(""))?)?;
         let message_id = match &answer {
             Answer::Accepted(id) | Answer::Duplicate(id) => id.to_string(),
             Answer::SentBefore(seq) => self.message_id_of(*seq).map_err(|_| internal())?,
             Answer::Noted => return Err(internal()),
         };
+        passage.is_called(&message_id);
         Ok(Sent { answer, message_id })
     }
 
@@ -192,24 +206,13 @@ impl Office {
         id.map(str::to_owned)
             .ok_or_else(|| StoreError(format!("line {seq} holds no message")))
     }
+}
 
-    pub(crate) fn note<T>(&self, protocol: ProtocolName, result: &Result<T, Refusal>) {
-        match result {
-            Ok(_) => metrics::counter!("chancery_answered_total", "protocol" => protocol.as_str())
-                .increment(1),
-            Err(refusal) => self.note_refused(protocol, refusal),
-        }
-    }
-
-    pub(crate) fn note_refused(&self, protocol: ProtocolName, refusal: &Refusal) {
-        if refusal.code == Code::KeyNotValid.as_str() {
-            self.note_event(&Event {
-                name: "key_alert",
-                protocol,
-                message_id: refusal.message_id.clone(),
-            });
-        }
-        self.note_rejection(protocol, refusal);
+/// What an answer of value-context says became of a message.
+pub(crate) fn verdict_of(answer: &Answer) -> Verdict<'static> {
+    match answer {
+        Answer::Accepted(_) | Answer::Noted => Verdict::Accepted,
+        Answer::Duplicate(_) | Answer::SentBefore(_) => Verdict::Duplicate,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use chancery_agh::answer::{Answer, Outcome, Verdict};
+use chancery_agh::answer::{Answer, Outcome, Verdict as AghVerdict};
 use chancery_agh::fault::{ErrorName, Fault, Stage};
 use chancery_agh::kind::Kind;
 use chancery_agh::outgoing::Outgoing;
@@ -21,6 +21,7 @@ use chancery_store::StoreError;
 use serde_json::{Value, json};
 
 use crate::office::Office;
+use crate::passage::{Passage, Verdict};
 use crate::reconcile::ReconcileError;
 use crate::soft::lock;
 use crate::suite::{AnyAnswer, AnyInput};
@@ -41,15 +42,21 @@ impl Office {
         body: &[u8],
         idempotency: Option<String>,
     ) -> Result<Outcome, Refusal> {
-        let result = self.send_as_peer(body, idempotency).await;
-        if let Err(refusal) = &result {
-            self.note_rejection(ProtocolName::Agh, refusal);
+        let mut passage = Passage::begin(ProtocolName::Agh);
+        let result = self.send_as_peer(&mut passage, body, idempotency).await;
+        match &result {
+            Ok(outcome) => {
+                passage.is_called(&outcome.id);
+                self.conclude_agh(&passage, outcome);
+            }
+            Err(refusal) => self.conclude(&passage, Verdict::Rejected(refusal)),
         }
         result
     }
 
     async fn send_as_peer(
         &self,
+        passage: &mut Passage,
         body: &[u8],
         idempotency: Option<String>,
     ) -> Result<Outcome, Refusal> {
@@ -60,6 +67,7 @@ impl Office {
             .map_err(|fault| fault.into_refusal(Revision::A))?;
         let (workspace, channel, from) = outgoing.place();
         let (agent, signer) = (address(workspace, channel, from), from.to_owned());
+        passage.names(|| (agent.clone(), None));
         outgoing.signed = settings.agh.trust.enabled && self.gate().vault().holds(&signer);
         let kind = outgoing.kind();
         let input = AnyInput::Agh(Input::Outgoing {
@@ -69,8 +77,8 @@ impl Office {
             content: outgoing,
         });
         let received = self.gate().clock().now();
-        let submitted = self.gate().submit(input, received, Some(permit)).await;
-        match submitted.map_err(|_| busy())?.result? {
+        let decided = self.decide(passage, input, received, Some(permit)).await;
+        match decided.map_err(|_| busy())?.result? {
             AnyAnswer::Agh(Answer::Decided(mut outcome)) => {
                 self.seal_emitted(&mut outcome);
                 count_agh("sent", kind, &outcome);
@@ -78,7 +86,7 @@ impl Office {
             }
             AnyAnswer::Agh(Answer::SentBefore(seq)) => {
                 let id = self.envelope_id(seq).map_err(|_| busy())?;
-                let mut outcome = Outcome::new(Verdict::Accept, &id, Revision::A);
+                let mut outcome = Outcome::new(AghVerdict::Accept, &id, Revision::A);
                 outcome.sent_before = true;
                 Ok(outcome)
             }
@@ -212,22 +220,25 @@ impl Office {
             .forget(workspace, &record.channel, &record.card.peer_id);
     }
 
-    pub(crate) fn note_agh(&self, outcome: &Outcome) {
-        match (&outcome.fault, outcome.verdict) {
-            (Some(fault), Verdict::Reject) => {
+    pub(crate) fn conclude_agh(&self, passage: &Passage, outcome: &Outcome) {
+        let verdict = match (&outcome.fault, outcome.verdict) {
+            (Some(fault), AghVerdict::Reject) => {
                 let refusal = fault.clone().into_refusal(outcome.revision);
                 let refusal = refusal.of_message(outcome.id.as_str());
-                self.note_rejection(ProtocolName::Agh, &refusal);
+                return self.conclude(passage, Verdict::Rejected(&refusal));
             }
-            _ => metrics::counter!("chancery_answered_total", "protocol" => "agh").increment(1),
-        }
+            (Some(fault), AghVerdict::Ignore) => Verdict::Ignored(fault.error.as_str()),
+            _ if outcome.sent_before => Verdict::Duplicate,
+            _ => Verdict::Accepted,
+        };
+        self.conclude(passage, verdict);
     }
 }
 
 /// Counts an envelope that was not rejected, and the inboxes that have it, by kind (AG-OBS-1). Rejected ones count by
 /// their code.
 pub(crate) fn count_agh(direction: &'static str, kind: Option<Kind>, outcome: &Outcome) {
-    if outcome.verdict == Verdict::Reject {
+    if outcome.verdict == AghVerdict::Reject {
         return;
     }
     let kind = kind.map_or("other", Kind::as_str);
@@ -238,7 +249,7 @@ pub(crate) fn count_agh(direction: &'static str, kind: Option<Kind>, outcome: &O
 }
 
 pub(crate) fn rejected(id: &str, revision: Revision, fault: Fault) -> Outcome {
-    let mut outcome = Outcome::new(Verdict::Reject, id, revision);
+    let mut outcome = Outcome::new(AghVerdict::Reject, id, revision);
     outcome.fault = Some(fault);
     outcome
 }

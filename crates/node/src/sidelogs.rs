@@ -88,8 +88,6 @@ impl SideLogs {
 
     /// Notes a refusal.
     pub fn rejected(&self, protocol: ProtocolName, at: Time, refusal: &Refusal) {
-        metrics::counter!("chancery_rejected_total", "protocol" => protocol.as_str(), "code" => refusal.code)
-            .increment(1);
         let Some(log) = &self.rejections else { return };
         write(
             log,
@@ -149,18 +147,23 @@ impl SideLogs {
     ) {
         metrics::counter!("chancery_events_total", "event" => event).increment(1);
         let Some(log) = &self.events else { return };
-        let mut hash = Sha256::new();
-        hash.update(&self.salt);
-        hash.update(recipient.as_bytes());
         write(
             log,
             &DeliveryLine {
                 event,
                 protocol: protocol.as_str(),
                 seq,
-                recipient_hash: &format!("sha256:{}", hex::encode(&hash.finish().0)),
+                recipient_hash: &self.hashed(recipient),
             },
         );
+    }
+
+    /// A name as logs have it: the same for the same name, on this node alone.
+    pub(crate) fn hashed(&self, name: &str) -> String {
+        let mut hash = Sha256::new();
+        hash.update(&self.salt);
+        hash.update(name.as_bytes());
+        format!("sha256:{}", hex::encode(&hash.finish().0))
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chancery_agh::answer::{Outcome, at_the_door, refused};
-use chancery_agh::fault::ErrorName;
+use chancery_agh::fault::{ErrorName, Fault, Stage};
 use chancery_agh::outgoing::Outgoing;
 use chancery_agh::peer::address;
+use chancery_agh::revision::Revision;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::ProtocolName;
 use chancery_core::protocol::Door;
@@ -55,7 +56,7 @@ pub(crate) async fn send(door: Arc<HttpDoor>, call: Call) -> Reply {
     let access = call.access.clone();
     let key = match idempotency_key(&call.parts.headers) {
         Ok(key) => key,
-        Err(_) => return told_at_the_door(ErrorName::InvalidType, 400),
+        Err(_) => return turned_away(&door, ErrorName::InvalidType, 400),
     };
     let body = match read(&door, call).await {
         Ok(body) => body,
@@ -119,11 +120,18 @@ async fn read(door: &HttpDoor, call: Call) -> Result<Bytes, Reply> {
     let limit = door.office.gate().settings().agh.max_payload;
     let read = door.bodies.read(&call.parts.headers, call.body, limit);
     read.await.map_err(|fault| match fault {
-        BodyFault::TooLarge => told_at_the_door(ErrorName::TooLarge, 413),
-        BodyFault::Late => told_at_the_door(ErrorName::NotJson, 408),
-        BodyFault::Full => told_at_the_door(ErrorName::Busy, 503),
-        BodyFault::Broken => told_at_the_door(ErrorName::NotJson, 400),
+        BodyFault::TooLarge => turned_away(door, ErrorName::TooLarge, 413),
+        BodyFault::Late => turned_away(door, ErrorName::NotJson, 408),
+        BodyFault::Full => turned_away(door, ErrorName::Busy, 503),
+        BodyFault::Broken => turned_away(door, ErrorName::NotJson, 400),
     })
+}
+
+/// Counts and tells a refusal that no envelope was looked at for.
+fn turned_away(door: &HttpDoor, error: ErrorName, status: u16) -> Reply {
+    let refusal = Fault::new(error, Stage::Parse).into_refusal(Revision::A);
+    door.office.note_rejection(ProtocolName::Agh, &refusal);
+    told_at_the_door(error, status)
 }
 
 fn told(outcome: &Outcome, sent: bool) -> Reply {

@@ -1,7 +1,7 @@
 //! `POST /.well-known/vcp/messages` (VX-HTTP-1): the path most requests take, so it does nothing it need not do.
 
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use chancery_core::line::ProtocolName;
@@ -13,7 +13,6 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http_body::Body;
-use metrics::Counter;
 
 use super::body::BodyFault;
 use super::door::{Call, HttpDoor};
@@ -42,10 +41,12 @@ where
     }
     let is_over = door.failures.is_over(peer);
     if is_over && !door.failures.takes_body(peer) {
-        return rejected(&too_many_failures());
+        return turned_away(door, &too_many_failures());
     }
     let result = match read(door, &parts.headers, body).await {
-        Ok(bytes) if is_over && !says_escalation(&bytes) => return rejected(&too_many_failures()),
+        Ok(bytes) if is_over && !says_escalation(&bytes) => {
+            return turned_away(door, &too_many_failures());
+        }
         Ok(bytes) => door.office.receive_value_context(bytes, Door::Http).await,
         Err(refusal) => {
             door.office
@@ -53,7 +54,6 @@ where
             Err(refusal)
         }
     };
-    answered().increment(1);
     match result {
         Ok(Answer::Accepted(id)) => accepted(id),
         Ok(Answer::Duplicate(id)) => duplicate(id),
@@ -67,6 +67,13 @@ where
             rejected(&refusal)
         }
     }
+}
+
+/// Counts and tells a refusal that no envelope was looked at for.
+pub(super) fn turned_away(door: &HttpDoor, refusal: &Refusal) -> Reply {
+    door.office
+        .note_rejection(ProtocolName::ValueContext, refusal);
+    rejected(refusal)
 }
 
 fn too_many_failures() -> Refusal {
@@ -152,11 +159,6 @@ pub(crate) fn is_before_authentication(refusal: &Refusal) -> bool {
         refusal.check,
         "transport" | "parse" | "schema" | "temporal" | "signature"
     )
-}
-
-fn answered() -> &'static Counter {
-    static ANSWERED: OnceLock<Counter> = OnceLock::new();
-    ANSWERED.get_or_init(|| metrics::counter!("chancery_http_messages_total"))
 }
 
 #[cfg(test)]

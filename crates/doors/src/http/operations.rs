@@ -11,6 +11,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::Deserialize;
 
 use super::door::{Call, HttpDoor, not_found};
+use super::figures::{self, write_head};
 use super::reply::{Reply, empty, json, problem, reply};
 
 const SCHEMA_TYPE: HeaderValue = HeaderValue::from_static("application/schema+json");
@@ -74,33 +75,25 @@ pub(crate) async fn set_clock(door: Arc<HttpDoor>, call: Call) -> Reply {
 /// Figures for Prometheus, and how near each bound is (CH-LIM-1).
 pub(crate) async fn metrics(door: Arc<HttpDoor>, _: Call) -> Reply {
     let mut text = recorder().map(PrometheusHandle::render).unwrap_or_default();
-    text.push_str("# TYPE chancery_bound_used gauge\n# TYPE chancery_bound_limit gauge\n");
-    for (bound, used, limit) in bounds(&door) {
-        // Writing to a string cannot fail.
+    let (bounds, store) = (bounds(&door), door.office.gate().store());
+    // Writing to a string cannot fail.
+    write_head("chancery_bound_used", &mut text);
+    for (bound, used, _) in &bounds {
         let _ = writeln!(text, "chancery_bound_used{{bound=\"{bound}\"}} {used}");
+    }
+    write_head("chancery_bound_limit", &mut text);
+    for (bound, _, limit) in &bounds {
         let _ = writeln!(text, "chancery_bound_limit{{bound=\"{bound}\"}} {limit}");
     }
-    let gate = door.office.gate();
-    let _ = writeln!(
-        text,
-        "# TYPE chancery_log_lines gauge\nchancery_log_lines {}",
-        gate.store().head().seq
-    );
-    let _ = writeln!(
-        text,
-        "# TYPE chancery_row_cache_bytes gauge\nchancery_row_cache_bytes {}",
-        gate.store().cache_bytes()
-    );
-    let _ = writeln!(
-        text,
-        "# TYPE chancery_outbox gauge\nchancery_outbox {}",
-        door.office.outbox_len()
-    );
-    let _ = writeln!(
-        text,
-        "# TYPE chancery_timers gauge\nchancery_timers {}",
-        door.office.timers_len()
-    );
+    for (name, value) in [
+        ("chancery_log_lines", store.head().seq),
+        ("chancery_row_cache_bytes", store.cache_bytes() as u64),
+        ("chancery_outbox", door.office.outbox_len() as u64),
+        ("chancery_timers", door.office.timers_len() as u64),
+    ] {
+        write_head(name, &mut text);
+        let _ = writeln!(text, "{name} {value}");
+    }
     reply(StatusCode::OK, PROMETHEUS, text)
 }
 
@@ -148,7 +141,9 @@ pub(crate) fn recorder() -> Option<&'static PrometheusHandle> {
     let set_up = || {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
-        metrics::set_global_recorder(recorder).ok().map(|()| handle)
+        let set = metrics::set_global_recorder(recorder).ok().map(|()| handle);
+        figures::describe();
+        set
     };
     RECORDER.get_or_init(set_up).as_ref()
 }

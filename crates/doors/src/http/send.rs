@@ -12,7 +12,7 @@ use http::HeaderMap;
 
 use super::access::forbidden;
 use super::door::{Call, HttpDoor};
-use super::messages::{check_media_type, refuse_body};
+use super::messages::{check_media_type, refuse_body, turned_away};
 use super::reply::Reply;
 use super::value_context::{accepted, at_the_door, duplicate, rejected};
 
@@ -24,7 +24,7 @@ pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
     let access = call.access.clone();
     let (body, key) = match read(&door, call).await {
         Ok(read) => read,
-        Err(refusal) => return rejected(&refusal),
+        Err(refusal) => return turned_away(&door, &refusal),
     };
     // A body that names no sender here names none in the node either, which then says so.
     if let Some(sender) = sender_of(&body, MAX_MAX_BYTES)

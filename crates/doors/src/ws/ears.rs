@@ -123,15 +123,16 @@ impl Ears {
         frame: Bytes,
     ) -> Result<(chancery_node::Arrival, Option<(String, String)>), Refusal> {
         let door = Door::WebSocket { greeting: false };
-        let message = self.office.open_value_context(frame, door)?;
-        let greeting = self.is_greeting(&message);
+        let opened = self.office.open_value_context(frame, door)?;
+        let message = &opened.message;
+        let greeting = self.is_greeting(message);
         let sender = message.sender.as_str().to_owned();
         let recipient = match &message.recipient {
             Recipient::Directed(agent) => Some(agent.as_str().to_owned()),
             Recipient::Broadcast => None,
         };
         let door = Door::WebSocket { greeting };
-        let arrival = self.office.admit_value_context(message, door)?;
+        let arrival = self.office.admit_value_context(opened, door)?;
         if recipient.is_some() {
             self.learn(&sender);
         }

@@ -328,7 +328,9 @@ async fn the_figures_tell_how_near_each_bound_is() {
             value.parse::<u64>().unwrap();
         }
     }
-    assert!(text.contains("chancery_http_messages_total"), "{text}");
+    let accepted =
+        r#"chancery_envelopes_total{protocol="value-context",verdict="accepted",reason="none"}"#;
+    assert!(text.contains(accepted), "{text}");
     assert!(!text.contains("kitchen") && !text.contains("living-room"));
     node.stop().await;
 }

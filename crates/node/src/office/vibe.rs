@@ -29,6 +29,7 @@ use chancery_vibe::world::rows::Table;
 
 use super::Office;
 use crate::clock::Entropy;
+use crate::passage::{Passage, Verdict};
 use crate::reconcile::ReconcileError;
 use crate::suite::{AnyAnswer, AnyInput};
 
@@ -71,13 +72,19 @@ impl Office {
         header: Option<&str>,
         token: Option<&TokenRecord>,
     ) -> Result<VibeAnswered, Refusal> {
-        let result = self.admit_vibe(raw, header, token).await;
-        self.note(ProtocolName::Vibe, &result);
+        let mut passage = Passage::begin(ProtocolName::Vibe);
+        let result = self.admit_vibe(&mut passage, raw, header, token).await;
+        let verdict = Verdict::with(&result, |answered| match answered.replayed {
+            true => Verdict::Duplicate,
+            false => Verdict::Accepted,
+        });
+        self.conclude(&passage, verdict);
         result
     }
 
     async fn admit_vibe(
         &self,
+        passage: &mut Passage,
         raw: Bytes,
         header: Option<&str>,
         token: Option<&TokenRecord>,
@@ -86,6 +93,7 @@ impl Office {
         let settings = self.gate().settings();
         let permit = self.gate().permit();
         let message = protocol.decode(raw, Door::Http, &settings.vibe)?;
+        passage.names(|| (message.from_text.clone(), Some(message.msg_id.clone())));
         message.check_header(header)?;
         let id = message.msg_id.clone();
         let key = message.idempotency_key.clone();
@@ -111,7 +119,7 @@ impl Office {
         };
         let permit = permit.map_err(|_| busy().of_message(id.clone()))?;
         let input = AnyInput::Vibe(Input::Envelope(authentic));
-        let decided = self.gate().submit(input, received, Some(permit)).await;
+        let decided = self.decide(passage, input, received, Some(permit)).await;
         let decided = decided.map_err(|_| busy().of_message(id.clone()))?;
         match decided.result {
             Ok(AnyAnswer::Vibe(Answer::Accepted { body, replayed })) => Ok(VibeAnswered {
@@ -202,23 +210,29 @@ impl Office {
         message: Message,
     ) -> Result<(), Refusal> {
         let id = message.msg_id.clone();
+        let mut passage = Passage::begin(ProtocolName::Vibe);
+        passage.names(|| (message.from_text.clone(), Some(id.clone())));
         let input = Input::Outgoing {
             agent: agent.to_owned(),
             answers: Some(answers),
             idempotency: None,
             content: message,
         };
-        let result = self.decide_hosted(input).await;
+        let result = self.decide_hosted(&mut passage, input).await;
         let result = result.map_err(|refusal| refusal.of_message(id));
-        self.note(ProtocolName::Vibe, &result);
+        self.conclude(&passage, Verdict::of(&result));
         result
     }
 
-    async fn decide_hosted(&self, input: Input<chancery_vibe::Vibe>) -> Result<(), Refusal> {
+    async fn decide_hosted(
+        &self,
+        passage: &mut Passage,
+        input: Input<chancery_vibe::Vibe>,
+    ) -> Result<(), Refusal> {
         let permit = self.gate().permit().map_err(|_| busy())?;
         let received = self.gate().clock().now();
         let input = AnyInput::Vibe(input);
-        let decided = self.gate().submit(input, received, Some(permit)).await;
+        let decided = self.decide(passage, input, received, Some(permit)).await;
         match decided.map_err(|_| busy())?.result? {
             AnyAnswer::Vibe(Answer::Accepted { .. }) => Ok(()),
             _ => Err(Code::Internal.refuse()),

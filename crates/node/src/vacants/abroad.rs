@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use super::calls::{answer_of, busy};
 use super::{Vacants, lock};
 use crate::outbox::Carried;
+use crate::passage::{Passage, Verdict};
 use crate::suite::AnyInput;
 
 /// A call of ours that waits for its target's word.
@@ -210,6 +211,22 @@ impl Vacants {
 
     /// Puts a verified answer on record; gives its message (VA-DSP-6).
     async fn take_answer(&self, line: Seq, message: Message) -> Result<Bytes, Refusal> {
+        let mut passage = Passage::begin(ProtocolName::Vacant);
+        passage.names(|| {
+            let envelope = &message.envelope;
+            (envelope.from.hex(), envelope.payload.message_id.clone())
+        });
+        let answered = self.decide_reply(&mut passage, line, message).await;
+        self.office.conclude(&passage, Verdict::of(&answered));
+        answered
+    }
+
+    async fn decide_reply(
+        &self,
+        passage: &mut Passage,
+        line: Seq,
+        message: Message,
+    ) -> Result<Bytes, Refusal> {
         let gate = self.office.gate();
         message.check_limits(&gate.settings().vacant)?;
         let received = gate.clock().now();
@@ -222,10 +239,8 @@ impl Vacants {
             received,
         )?;
         let input = AnyInput::Vacant(Input::Reply { to: line, message });
-        let decided = gate.submit(input, received, None).await;
-        let answered = answer_of(decided.map_err(|_| busy())?);
-        self.office.note(ProtocolName::Vacant, &answered);
-        match answered?.0 {
+        let decided = self.office.decide(passage, input, received, None).await;
+        match answer_of(decided.map_err(|_| busy())?)?.0 {
             Answer::Replied(reply) => {
                 let message = self.recorded(reply);
                 message.ok_or_else(|| ProtocolError::BehaviourFailed.into())

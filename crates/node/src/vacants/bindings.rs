@@ -20,6 +20,7 @@ use chancery_vacant::payload::{Payload, Role};
 use super::behaviour::{Behaviour, echo};
 use super::{HostedVacant, Vacants, lock};
 use crate::clock::Entropy;
+use crate::passage::Passage;
 use crate::respond::{Question, Slot};
 
 /// How a call came in, and so how its answer has to look.
@@ -40,6 +41,8 @@ pub(super) struct Open {
     pub(super) binding: Binding,
     /// Its place among those whose behaviour runs; one that is resumed waits for its place.
     pub(super) slot: Option<Slot>,
+    /// What is told of it at its end; none where that is told elsewhere.
+    pub(super) passage: Option<Passage>,
 }
 
 /// A call that is on record as accepted. Dropped without having been finished it is carried through all the same:
@@ -80,22 +83,15 @@ impl Vacants {
         message: Message,
         binding: Binding,
     ) -> Result<OpenedCall, Refusal> {
+        let passage = Passage::begin(ProtocolName::Vacant);
         let permit = self.office.gate().permit();
-        let permit = permit.map_err(|_| super::calls::busy())?;
-        let slot = at.slot()?;
+        let permit = permit.map_err(|_| self.turned_away(&passage, super::calls::busy()))?;
         let (vacants, at) = (Arc::clone(self), Arc::clone(at));
         let accepting = tokio::spawn(async move {
-            let heard = message.envelope.payload.clone();
-            let accepted = vacants.take_in(&at, message, permit).await?;
+            let open = vacants.open(at, message, permit, binding, passage).await?;
             Ok(OpenedCall {
-                withdrawal: Withdrawal(accepted.clone()),
-                open: Some(Open {
-                    at,
-                    accepted,
-                    heard,
-                    binding,
-                    slot,
-                }),
+                withdrawal: Withdrawal(open.accepted.clone()),
+                open: Some(open),
                 vacants,
             })
         });
@@ -127,11 +123,6 @@ impl Vacants {
     pub fn lost_answer(&self, refusal: &Refusal) -> Option<Bytes> {
         let lost = OutOfTurn::of(refusal).and_then(|place| place.answer);
         lost.and_then(|line| self.recorded(line))
-    }
-
-    /// Counts what came of a call, and notes a refusal.
-    pub fn note<T>(&self, answered: &Result<T, Refusal>) {
-        self.office.note(ProtocolName::Vacant, answered);
     }
 
     /// A message without an envelope, where the node allows them: the state is checked and the behaviour runs; no

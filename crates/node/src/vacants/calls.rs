@@ -23,6 +23,7 @@ use super::behaviour::{Behaviour, echo};
 use super::bindings::{Binding, Open};
 use super::{HostedVacant, Vacants, lock};
 use crate::gate::Permit;
+use crate::passage::{Passage, Verdict};
 use crate::respond::{Question, Responder, Slot, Unheard};
 use crate::sequencer::Decided;
 use crate::suite::{AnyAnswer, AnyInput};
@@ -36,6 +37,37 @@ pub struct NativeReply {
     pub body: Vec<u8>,
     /// After how many seconds to try again.
     pub retry_after_s: Option<u32>,
+}
+
+/// What a request to send means.
+enum Meant {
+    /// The answer to the call on this line.
+    Answer(Seq),
+    /// A call of this vacant, and where that is when it is not here.
+    Call((VacantId, Option<String>)),
+}
+
+/// The answer to a call of a hosted vacant.
+enum Called {
+    /// To a call that was made now.
+    Now(Bytes),
+    /// To one that was made before, under the same key.
+    Before(Bytes),
+}
+
+impl Called {
+    const fn verdict(&self) -> Verdict<'static> {
+        match self {
+            Self::Now(_) => Verdict::Accepted,
+            Self::Before(_) => Verdict::Duplicate,
+        }
+    }
+
+    fn into_answer(self) -> Bytes {
+        match self {
+            Self::Now(answer) | Self::Before(answer) => answer,
+        }
+    }
 }
 
 /// What `POST /send/vacant` takes.
@@ -61,23 +93,36 @@ impl Vacants {
     /// A request on the native path of a vacant: all checks of VA-SRV-4, in their order.
     pub async fn call(self: &Arc<Self>, at: &Arc<HostedVacant>, body: Bytes) -> NativeReply {
         let gate = self.office.gate();
+        let passage = Passage::begin(ProtocolName::Vacant);
         let permit = gate.permit();
         let (id, message) = native::read_request(&body, &gate.settings().vacant);
         let answered = match (message, permit) {
-            (Ok(message), Ok(permit)) => self.serve(at, message, permit).await,
-            (Ok(_), Err(_)) => Err(busy()),
-            (Err(error), _) => Err(error.into()),
+            (Ok(message), Ok(permit)) => self.serve(at, message, permit, passage).await,
+            (Ok(_), Err(_)) => Err(self.turned_away(&passage, busy())),
+            (Err(error), _) => Err(self.turned_away(&passage, error.into())),
         };
         self.reply(&id, answered)
     }
 
+    /// Counts a call that goes no further.
+    pub(super) fn turned_away(&self, passage: &Passage, refusal: Refusal) -> Refusal {
+        self.office.conclude(passage, Verdict::Rejected(&refusal));
+        refusal
+    }
+
     /// The answer to a request that the door refused, in the same shape.
     pub fn refuse(&self, error: ProtocolError) -> NativeReply {
-        self.reply(&native::RpcId::default(), Err(error.into()))
+        let refusal = error.into();
+        self.note_refused(&refusal);
+        self.reply(&native::RpcId::default(), Err(refusal))
+    }
+
+    /// Counts and notes what a door refused.
+    pub fn note_refused(&self, refusal: &Refusal) {
+        self.office.note_rejection(ProtocolName::Vacant, refusal);
     }
 
     fn reply(&self, id: &native::RpcId, answered: Result<Bytes, Refusal>) -> NativeReply {
-        self.office.note(ProtocolName::Vacant, &answered);
         match answered {
             Ok(message) => NativeReply {
                 status: 200,
@@ -102,27 +147,51 @@ impl Vacants {
         at: &Arc<HostedVacant>,
         message: Message,
         permit: Permit,
+        passage: Passage,
     ) -> Result<Bytes, Refusal> {
-        let slot = at.slot()?;
         let (vacants, at) = (Arc::clone(self), Arc::clone(at));
         let served = tokio::spawn(async move {
-            let heard = message.envelope.payload.clone();
-            let accepted = vacants.take_in(&at, message, permit).await?;
-            let call = Open {
-                at,
-                accepted,
-                heard,
-                binding: Binding::Native,
-                slot,
-            };
-            vacants.run(call).await
+            let open = vacants.open(at, message, permit, Binding::Native, passage);
+            vacants.run(open.await?).await
         });
         outcome(served).await
     }
 
-    /// Checks 3 to 6: the call is on record when this returns.
-    pub(super) async fn take_in(
+    /// Checks 3 to 6: the call is on record when this returns, or counted as refused.
+    pub(super) async fn open(
         &self,
+        at: Arc<HostedVacant>,
+        message: Message,
+        permit: Permit,
+        binding: Binding,
+        mut passage: Passage,
+    ) -> Result<Open, Refusal> {
+        passage.names(|| {
+            let envelope = &message.envelope;
+            (envelope.from.hex(), envelope.payload.message_id.clone())
+        });
+        let heard = message.envelope.payload.clone();
+        let taken_in = async {
+            let slot = at.slot()?;
+            let accepted = self.take_in(&mut passage, &at, message, permit).await?;
+            Ok((slot, accepted))
+        };
+        match taken_in.await {
+            Ok((slot, accepted)) => Ok(Open {
+                at,
+                accepted,
+                heard,
+                binding,
+                slot,
+                passage: Some(passage),
+            }),
+            Err(refusal) => Err(self.turned_away(&passage, refusal)),
+        }
+    }
+
+    async fn take_in(
+        &self,
+        passage: &mut Passage,
         at: &HostedVacant,
         message: Message,
         permit: Permit,
@@ -144,8 +213,8 @@ impl Vacants {
             received,
         )?;
         let input = AnyInput::Vacant(Input::Envelope(authentic));
-        let decided = gate.submit(input, received, Some(permit)).await;
-        match answer_of(decided.map_err(|_| busy())?)?.0 {
+        let decided = self.office.decide(passage, input, received, Some(permit));
+        match answer_of(decided.await.map_err(|_| busy())?)?.0 {
             Answer::Accepted(accepted) => Ok(accepted),
             _ => Err(ProtocolError::BehaviourFailed.into()),
         }
@@ -159,6 +228,15 @@ impl Vacants {
 
     /// Runs a behaviour to its outcome.
     pub(super) async fn run(&self, mut call: Open) -> Result<Bytes, Refusal> {
+        let passage = call.passage.take();
+        let answered = self.run_behaviour(call).await;
+        if let Some(passage) = passage {
+            self.office.conclude(&passage, Verdict::of(&answered));
+        }
+        answered
+    }
+
+    async fn run_behaviour(&self, mut call: Open) -> Result<Bytes, Refusal> {
         let slot = call.slot.take();
         let mut says = match &call.at.behaviour {
             Behaviour::Echo => echo(&call.heard),
@@ -235,13 +313,28 @@ impl Vacants {
 
     /// Puts the answer to a call on record; gives its signed message.
     pub async fn answer(&self, id: &VacantId, call: Seq, says: Payload) -> Result<Bytes, Refusal> {
+        let mut passage = Passage::begin(ProtocolName::Vacant);
+        passage.names(|| (id.hex(), says.message_id.clone()));
+        let answered = self.decide_answer(&mut passage, id, call, says).await;
+        self.office.conclude(&passage, Verdict::of(&answered));
+        answered
+    }
+
+    async fn decide_answer(
+        &self,
+        passage: &mut Passage,
+        id: &VacantId,
+        call: Seq,
+        says: Payload,
+    ) -> Result<Bytes, Refusal> {
         let input = Input::Outgoing {
             agent: id.hex(),
             answers: Some(call),
             idempotency: None,
             content: Outgoing::Answer(says),
         };
-        let decided = self.office.submit(AnyInput::Vacant(input)).await;
+        let (input, received) = (AnyInput::Vacant(input), self.office.gate().clock().now());
+        let decided = self.office.decide(passage, input, received, None).await;
         let (answer, sealed) = answer_of(decided.map_err(|_| busy())?)?;
         let Answer::Answered(line) = answer else {
             return Err(ProtocolError::BehaviourFailed.into());
@@ -327,7 +420,7 @@ impl Vacants {
             Ok(request) => request,
             Err(_) => {
                 let reason = "the body has from, text, and one of to, capability and answers";
-                return Some(self.reply(&id, Err(ProtocolError::format(reason).into())));
+                return Some(self.refuse(ProtocolError::format(reason)));
             }
         };
         if !allowed(&request.from) {
@@ -342,31 +435,39 @@ impl Vacants {
         request: SendRequest,
         idempotency: Option<String>,
     ) -> Result<Bytes, Refusal> {
-        let unknown = ProtocolError::NotFound("no such vacant is hosted here");
-        let from = self.find(&request.from).cloned().ok_or(unknown)?;
-        match (request.to, request.capability, request.answers) {
-            (None, None, Some(call)) => {
+        let meant = self.whom_it_means(&request).await;
+        let (from, meant) = meant.inspect_err(|refusal| self.note_refused(refusal))?;
+        match meant {
+            Meant::Answer(call) => {
                 // Whichever binding the call came by: an owner does not see it, and identifiers do no harm.
                 let heard = self.heard_at(call).unwrap_or_default();
                 let says = Payload::text(Role::Agent, request.text);
                 let says = self.dressed(says, &heard, Some(call));
                 self.answer(&from.id, call, says).await
             }
-            (Some(to), None, None) => {
-                let target = self.whereabouts(&to).await?;
+            Meant::Call(target) => {
                 self.call_from(from, target, request.text, idempotency)
                     .await
-            }
-            (None, Some(capability), None) => {
-                let target = self.best_for(&capability).await?;
-                self.call_from(from, target, request.text, idempotency)
-                    .await
-            }
-            _ => {
-                let reason = "a request has one of to, capability and answers";
-                Err(ProtocolError::format(reason).into())
             }
         }
+    }
+
+    async fn whom_it_means(
+        &self,
+        request: &SendRequest,
+    ) -> Result<(Arc<HostedVacant>, Meant), Refusal> {
+        let unknown = ProtocolError::NotFound("no such vacant is hosted here");
+        let from = self.find(&request.from).cloned().ok_or(unknown)?;
+        let meant = match (&request.to, &request.capability, request.answers) {
+            (None, None, Some(call)) => Meant::Answer(call),
+            (Some(to), None, None) => Meant::Call(self.whereabouts(to).await?),
+            (None, Some(capability), None) => Meant::Call(self.best_for(capability).await?),
+            _ => {
+                let reason = "a request has one of to, capability and answers";
+                return Err(ProtocolError::format(reason).into());
+            }
+        };
+        Ok((from, meant))
     }
 
     async fn call_from(
@@ -377,8 +478,14 @@ impl Vacants {
         idempotency: Option<String>,
     ) -> Result<Bytes, Refusal> {
         let (vacants, says) = (Arc::clone(self), Payload::text(Role::User, text));
+        let mut passage = Passage::begin(ProtocolName::Vacant);
+        passage.names(|| (from.id.hex(), None));
         outcome(tokio::spawn(async move {
-            vacants.call_as(&from, target, says, idempotency).await
+            let called = vacants.call_as(&mut passage, &from, target, says, idempotency);
+            let called = called.await;
+            let verdict = Verdict::with(&called, |called| called.verdict());
+            vacants.office.conclude(&passage, verdict);
+            called.map(Called::into_answer)
         }))
         .await
     }
@@ -387,11 +494,12 @@ impl Vacants {
     /// (CH-JRN-10); else the outbox carries the call, and its answer comes back to whoever waits.
     async fn call_as(
         self: &Arc<Self>,
+        passage: &mut Passage,
         from: &HostedVacant,
         (to, endpoint): (VacantId, Option<String>),
         says: Payload,
         idempotency: Option<String>,
-    ) -> Result<Bytes, Refusal> {
+    ) -> Result<Called, Refusal> {
         let permit = self.office.gate().permit().map_err(|_| busy())?;
         let target = self.hosted.iter().find(|vacant| vacant.id == to);
         let slot = target.map_or(Ok(None), |target| target.slot())?;
@@ -406,13 +514,9 @@ impl Vacants {
                 profile: None,
             }),
         };
-        let received = self.office.gate().clock().now();
-        let decided = self
-            .office
-            .gate()
-            .submit(AnyInput::Vacant(input), received, Some(permit))
-            .await;
-        match answer_of(decided.map_err(|_| busy())?)?.0 {
+        let (input, received) = (AnyInput::Vacant(input), self.office.gate().clock().now());
+        let decided = self.office.decide(passage, input, received, Some(permit));
+        match answer_of(decided.await.map_err(|_| busy())?)?.0 {
             Answer::Called {
                 here: Some(accepted),
                 ..
@@ -425,11 +529,18 @@ impl Vacants {
                     heard: says,
                     binding: Binding::Native,
                     slot,
+                    passage: None,
                 };
-                self.run(call).await
+                self.run(call).await.map(Called::Now)
             }
-            Answer::Called { line, here: None } => self.wait_abroad(line, &from.id, &to).await,
-            Answer::SentBefore(line) => self.answer_to_line(line, &from.id, &to),
+            Answer::Called { line, here: None } => {
+                let answered = self.wait_abroad(line, &from.id, &to).await;
+                answered.map(Called::Now)
+            }
+            Answer::SentBefore(line) => {
+                let answered = self.answer_to_line(line, &from.id, &to);
+                answered.map(Called::Before)
+            }
             _ => Err(ProtocolError::BehaviourFailed.into()),
         }
     }

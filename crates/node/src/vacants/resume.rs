@@ -89,6 +89,8 @@ impl Vacants {
                     heard,
                     binding: Binding::Native,
                     slot: None,
+                    // Told before the node stopped.
+                    passage: None,
                 };
                 if is_slow {
                     // It may take its whole time: the node does not wait for it to start.

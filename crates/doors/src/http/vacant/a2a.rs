@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chancery_core::json::Place;
+use chancery_core::line::ProtocolName;
 use chancery_core::refusal::Refusal;
 use chancery_core::time::Time;
 use chancery_node::vacants::{Binding, HostedVacant, OpenedCall, Vacants};
@@ -72,7 +73,11 @@ async fn body(
     media_type(headers, allowed)?;
     let limit = door.office.gate().settings().vacant.max_bytes;
     let read = door.bodies.read(headers, body, limit).await;
-    read.map_err(|fault| Fault::of_refusal(&error_of(fault).into(), None))
+    read.map_err(|fault| {
+        let refusal = error_of(fault).into();
+        door.office.note_rejection(ProtocolName::Vacant, &refusal);
+        Fault::of_refusal(&refusal, None)
+    })
 }
 
 struct VacantAgent {
@@ -156,13 +161,11 @@ impl VacantAgent {
 
     async fn take_signed(&self, envelope: Envelope, mode: Mode) -> Result<Taken, Fault> {
         let accepted = self.vacants.accept(&self.at, envelope, Binding::A2a).await;
-        let call = accepted.map_err(|refusal| self.refused(refusal))?;
+        let call = accepted.map_err(|refusal| self.told(&refusal))?;
         if mode == Mode::Immediate {
             return Ok(self.as_task(call));
         }
-        let answered = self.vacants.finish(call).await;
-        self.vacants.note(&answered);
-        match answered {
+        match self.vacants.finish(call).await {
             Ok(message) => Ok(Taken::Message(signed_message(&message)?)),
             Err(refusal) => Err(Fault::of_refusal(&refusal, None)),
         }
@@ -200,18 +203,21 @@ impl VacantAgent {
         })
     }
 
+    /// Counts a refusal of this door's, and tells it.
     fn refused(&self, refusal: Refusal) -> Fault {
-        let refused: Result<(), Refusal> = Err(refusal.clone());
-        self.vacants.note(&refused);
-        let lost = self.vacants.lost_answer(&refusal);
+        self.vacants.note_refused(&refusal);
+        self.told(&refusal)
+    }
+
+    fn told(&self, refusal: &Refusal) -> Fault {
+        let lost = self.vacants.lost_answer(refusal);
         let lost = lost.and_then(|message| serde_json::from_slice(&message).ok());
-        Fault::of_refusal(&refusal, lost)
+        Fault::of_refusal(refusal, lost)
     }
 }
 
 async fn finish(vacants: Arc<Vacants>, call: OpenedCall, updater: Updater) {
     let answered = vacants.finish(call).await;
-    vacants.note(&answered);
     let message = answered
         .ok()
         .and_then(|message| signed_message(&message).ok());

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::super::door::{Call, HttpDoor};
 use super::super::reply::Reply;
 use super::native::error_of;
-use super::{addressed, refused};
+use super::{addressed, native_reply};
 use crate::mcp::{Told, ToolFace, Toolbox, answer};
 
 /// `POST …/mcp`.
@@ -29,7 +29,7 @@ pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
         .await;
     match body {
         Ok(body) => answer(VacantTools { vacants, at }, call.parts, body).await,
-        Err(fault) => refused(error_of(fault)),
+        Err(fault) => native_reply(vacants.refuse(error_of(fault))),
     }
 }
 
@@ -48,7 +48,8 @@ impl VacantTools {
 
     /// Rows 2 to 8 of VA-SRV-4, as on every other binding (VA-MCP-4).
     async fn vacant_call(&self, arguments: &Map<String, Value>) -> Result<Value, Refusal> {
-        let message = self.read(arguments)?;
+        let message = self.read(arguments).map_err(Refusal::from);
+        let message = message.inspect_err(|refusal| self.vacants.note_refused(refusal))?;
         let call = self.vacants.accept(&self.at, message, Binding::Native);
         let answer = self.vacants.finish(call.await?).await?;
         let message: Value =
@@ -112,20 +113,16 @@ impl Toolbox for VacantTools {
 
     async fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<Told> {
         match name {
-            "vacant_call" => {
-                let answered = self.vacant_call(&arguments).await;
-                self.vacants.note(&answered);
-                Some(match answered {
-                    Ok(structured) => Told {
-                        structured,
-                        is_error: false,
-                    },
-                    Err(refusal) => Told {
-                        structured: self.failure(&refusal),
-                        is_error: true,
-                    },
-                })
-            }
+            "vacant_call" => Some(match self.vacant_call(&arguments).await {
+                Ok(structured) => Told {
+                    structured,
+                    is_error: false,
+                },
+                Err(refusal) => Told {
+                    structured: self.failure(&refusal),
+                    is_error: true,
+                },
+            }),
             "vacant_describe" => Some(Told {
                 structured: self.describe(),
                 is_error: false,

@@ -9,7 +9,7 @@ use super::super::door::{Call, HttpDoor};
 use super::super::reply::Reply;
 use super::super::send::idempotency_key;
 use super::native::error_of;
-use super::{native_reply, not_configured, refused};
+use super::{native_reply, not_configured};
 
 /// Sends what a hosted vacant decided, once for each `Idempotency-Key`.
 pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
@@ -18,7 +18,7 @@ pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
     };
     let Ok(key) = idempotency_key(&call.parts.headers) else {
         let reason = "Idempotency-Key has to be one value of 1 to 255 printable ASCII characters";
-        return refused(ProtocolError::format(reason));
+        return native_reply(vacants.refuse(ProtocolError::format(reason)));
     };
     let limit = door.office.gate().settings().vacant.max_bytes;
     let body = match door
@@ -27,7 +27,7 @@ pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
         .await
     {
         Ok(body) => body,
-        Err(fault) => return refused(error_of(fault)),
+        Err(fault) => return native_reply(vacants.refuse(error_of(fault))),
     };
     let access = call.access;
     match vacants

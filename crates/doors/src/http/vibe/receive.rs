@@ -115,7 +115,10 @@ pub(crate) async fn send(door: Arc<HttpDoor>, call: Call) -> Reply {
             let token = token_of(&access);
             door.office.send_vibe(body, key.as_deref(), token).await
         }
-        Err(refusal) => Err(refusal),
+        Err(refusal) => {
+            door.office.note_rejection(ProtocolName::Vibe, &refusal);
+            Err(refusal)
+        }
     };
     match result {
         Ok(answered) => accepted(answered),
