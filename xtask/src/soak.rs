@@ -40,6 +40,13 @@ const STEPS: &[Step] = &[
         rounds: ("CHANCERY_PG_KILLS", "400"),
     },
     Step {
+        name: "three-nodes",
+        shows: "30 minutes of three nodes on one journal, killed and paused, PostgreSQL and NATS restarted: one order, linearizable",
+        package: "chancery",
+        test: "three_nodes::three_nodes",
+        rounds: ("CHANCERY_CHAOS_S", "1800"),
+    },
+    Step {
         name: "loss",
         shows: "20,000 seeds of a lossy network: every escalation is acknowledged or reported, nothing is processed twice",
         package: "chancery-node",

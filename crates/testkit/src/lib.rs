@@ -1,11 +1,12 @@
 //! A protocol that only tests speak, and a host in memory that runs it.
 //!
 //! It uses every verb that the four protocols need of the spine, and nothing else. No node serves it.
-//! Beside it, real NATS and PostgreSQL servers for tests of what crosses them.
+//! Beside it, real NATS and PostgreSQL servers for tests of what crosses them, and a judge of what their callers saw.
 
 mod host;
 pub mod inputs;
 pub mod installed;
+pub mod linear;
 mod message;
 pub mod nats_server;
 pub mod postgres_server;

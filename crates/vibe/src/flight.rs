@@ -21,10 +21,11 @@ pub struct Flights(HashMap<FlightKey, Sha256Digest>);
 
 impl Flights {
     /// Notes a mutation that goes to be decided; give the key back to [`Flights::land`] once it is answered. None for
-    /// what is never de-duplicated.
+    /// what is never de-duplicated, and for another request under a key that is under way: in its turn the rules know
+    /// which of the two has the key. Here it could be refused for one that never gets it.
     ///
     /// # Errors
-    /// The same key is under way: 409 with `Retry-After` for the same request, 422 for another.
+    /// The same request is under way: 409 with `Retry-After`.
     pub fn take_off(
         &mut self,
         authentic: &Authentic<Message>,
@@ -48,7 +49,7 @@ impl Flights {
                 refusal.retry_after_s = Some(1);
                 Err(refusal)
             }
-            Some(_) => Err(message.refuse(Code::IdempotencyConflict, "idempotency")),
+            Some(_) => Ok(None),
             None => {
                 self.0.insert(key.clone(), message.fingerprint());
                 Ok(Some(key))

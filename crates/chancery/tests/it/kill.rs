@@ -341,14 +341,24 @@ fn rows(place: &Place) -> Vec<(RowKey, Row)> {
     rows
 }
 
-/// Random moments. They decide when a process is killed, which no seed could make happen again.
+/// Random moments. They decide when a process is killed, which no seed could make happen again to the microsecond.
 pub struct Random(u64);
 
 impl Random {
     pub fn new() -> Self {
+        Self::from_seed(Self::seed())
+    }
+
+    /// A seed that nobody has drawn before.
+    pub fn seed() -> u64 {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).unwrap();
-        Self(u64::from_le_bytes(seed) | 1)
+        u64::from_le_bytes(seed)
+    }
+
+    /// The same seed gives the same numbers.
+    pub fn from_seed(seed: u64) -> Self {
+        Self(seed | 1)
     }
 
     pub fn between(&mut self, low: u64, high: u64) -> u64 {

@@ -5,17 +5,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::keys::ed25519::SigningKey;
 use chancery_testkit::postgres_server::PostgresServer;
-use chancery_vacant::envelope::{Draft, EMPTY_PREV_HASH};
-use chancery_vacant::id::VacantId;
-use chancery_vacant::payload::{Payload, Profile, Role};
-use chancery_vacant::wire::to_jsonrpc;
+use chancery_vacant::envelope::EMPTY_PREV_HASH;
 use serde_json::{Value, json};
 
+use crate::letters::{CALLS, Link, bob, letter, place_of_bob};
 use crate::on_postgres::{is_whole, recorded};
-use crate::served::{HOSTED, Served, now, share, signal};
+use crate::served::{HOSTED, Served, share, signal};
 use crate::support::Place;
 use crate::two_nodes_duties::{CHILD, PARENT, place as family};
 use crate::vibe_storm;
@@ -59,48 +56,28 @@ fn wires(nodes: &[Served; 2]) -> Vec<Wire> {
 fn of_many_writers_on_two_nodes_one_has_each_number() {
     // VA-REP-4, VA-REP-10, CH-JRN-5, CH-JRN-11
     let server = PostgresServer::start();
-    let place = Place::new()
-        .with("CHANCERY_LISTEN", "127.0.0.1:0")
-        .with("CHANCERY_DATA", "data")
-        .with("CHANCERY_DEV", "true")
-        .on(&server, "numbers");
-    place.run(&["vacant", "init", "bob.key"]).exits(0);
-    let agent = "[[vacant.agent]]\nname = \"bob\"\nseed = \"bob.key\"\nstate = \"ACTIVE\"\n\
-                 capability = \"echoes\"\nbehaviour = \"echo\"\n";
-    place.write("chancery.toml", agent);
+    let place =
+        place_of_bob("capability = \"echoes\"\nbehaviour = \"echo\"\n").on(&server, "numbers");
     let nodes = two(&place);
-    let card = nodes[0].wire().get("/card").unwrap().ok();
-    let bob = VacantId::from_hex(card["vacant_id"].as_str().unwrap()).unwrap();
+    let bob = bob(&nodes[0]);
     let key = SigningKey::from_seed(&[0x61; 32]);
     let mut wires = wires(&nodes);
     let (mut prev, mut taken) = (EMPTY_PREV_HASH, [0; 2]);
     for number in 1..=rounds() as u64 {
-        let envelopes: Vec<_> = (0..WRITERS)
-            .map(|writer| {
-                let draft = Draft {
-                    from: VacantId::of(&key),
-                    to: bob,
-                    payload: Payload::text(Role::User, format!("{number} is mine, says {writer}")),
-                    sequence_no: number,
-                    prev,
-                    timestamp: now(),
-                    idempotency_key: format!("{number}-{writer}"),
-                    profile: Profile::Base,
-                };
-                draft.sign(&key).unwrap()
-            })
-            .collect();
-        let body = |envelope| {
-            let rpc = to_jsonrpc(envelope, Profile::Base);
-            to_bytes(&rpc.into(), Dialect::Python)
-        };
-        let bodies: Vec<Vec<u8>> = envelopes.iter().map(body).collect();
-        let told = race(&mut wires, "/a2a/message/send", &bodies);
+        let letters = (0..WRITERS).map(|writer| {
+            let (name, text) = (
+                format!("{number}-{writer}"),
+                format!("{number} is mine, says {writer}"),
+            );
+            letter(&key, bob, Link { number, prev }, &name, &text)
+        });
+        let (bodies, hashes): (Vec<_>, Vec<_>) = letters.unzip();
+        let told = race(&mut wires, CALLS, &bodies);
         let accepted: Vec<usize> = (0..WRITERS).filter(|n| told[*n].0 == 200).collect();
         assert_eq!(accepted.len(), 1, "number {number}: {told:?}");
         let refused = told.iter().filter(|(status, _)| *status == 409);
         assert_eq!(refused.count(), WRITERS - 1, "number {number}: {told:?}");
-        prev = envelopes[accepted[0]].hash(Profile::Base);
+        prev = hashes[accepted[0]];
         taken[accepted[0] % 2] += 1;
     }
     println!("numbers taken on each node: {taken:?}");

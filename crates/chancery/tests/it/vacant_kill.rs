@@ -1,49 +1,28 @@
 //! `kill -9` between the acceptance of a call and its answer.
 
-use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::keys::ed25519::SigningKey;
-use chancery_vacant::envelope::{Draft, EMPTY_PREV_HASH};
+use chancery_vacant::envelope::EMPTY_PREV_HASH;
 use chancery_vacant::id::VacantId;
-use chancery_vacant::payload::{Payload, Profile, Role};
-use chancery_vacant::wire::to_jsonrpc;
 use serde_json::{Value, json};
 
-use crate::served::now;
+use crate::letters::{CALLS, Link, bob, letter, place_of_bob};
 use crate::support::Place;
 use crate::wire::Wire;
 
-const PATH: &str = "/a2a/message/send";
-
 /// A place whose node hosts bob: his owner answers, and calls that a stop left open wait for it again.
 fn place() -> Place {
-    let place = Place::new()
-        .with("CHANCERY_LISTEN", "127.0.0.1:0")
-        .with("CHANCERY_DATA", "data")
-        .with("CHANCERY_DEV", "true");
-    place.run(&["vacant", "init", "bob.key"]).exits(0);
-    let agent = "[[vacant.agent]]\nname = \"bob\"\nseed = \"bob.key\"\nstate = \"ACTIVE\"\n\
-                 capability = \"answers letters\"\nbehaviour = \"inbox\"\non_restart = \"rerun\"\n";
-    place.write("chancery.toml", agent);
-    place
+    place_of_bob(
+        "capability = \"answers letters\"\nbehaviour = \"inbox\"\non_restart = \"rerun\"\n",
+    )
 }
 
-fn call(to: &str) -> Vec<u8> {
-    let key = SigningKey::from_seed(&[0x61; 32]);
-    let draft = Draft {
-        from: VacantId::of(&key),
-        to: VacantId::from_hex(to).unwrap(),
-        payload: Payload::text(Role::User, "what is it?"),
-        sequence_no: 1,
+fn call(to: VacantId) -> Vec<u8> {
+    let first = Link {
+        number: 1,
         prev: EMPTY_PREV_HASH,
-        timestamp: now(),
-        idempotency_key: "one".to_owned(),
-        profile: Profile::Base,
     };
-    let envelope = draft.sign(&key).unwrap();
-    to_bytes(
-        &to_jsonrpc(&envelope, Profile::Base).into(),
-        Dialect::Python,
-    )
+    let key = SigningKey::from_seed(&[0x61; 32]);
+    letter(&key, to, first, "one", "what is it?").0
 }
 
 /// The line of the call in bob's inbox.
@@ -58,10 +37,9 @@ fn waiting(wire: &mut Wire) -> Value {
 fn the_resend_gets_the_stored_answer_and_nothing_runs_twice() {
     let place = place();
     let node = place.serve();
-    let card = node.wire().get("/card").unwrap().ok();
-    let body = call(card["vacant_id"].as_str().unwrap());
+    let body = call(bob(&node));
     let (mut asking, sent) = (node.wire(), body.clone());
-    let asked = std::thread::spawn(move || asking.post(PATH, &sent).map(|told| told.status));
+    let asked = std::thread::spawn(move || asking.post(CALLS, &sent).map(|told| told.status));
     // It is on record as soon as it is in the inbox; nobody has answered it.
     let seq = waiting(&mut node.wire());
     node.kill();
@@ -72,7 +50,7 @@ fn the_resend_gets_the_stored_answer_and_nothing_runs_twice() {
     let node = place.serve();
     let mut wire = node.wire();
     assert_eq!(waiting(&mut wire), seq, "it waits again, once");
-    let again = wire.post(PATH, &body).unwrap();
+    let again = wire.post(CALLS, &body).unwrap();
     assert_eq!(again.status, 409);
     assert_eq!(again.json()["error"].get("response"), None);
     let says = json!({"from": "bob", "answers": seq, "text": "a letter"}).to_string();
@@ -84,7 +62,7 @@ fn the_resend_gets_the_stored_answer_and_nothing_runs_twice() {
     assert_eq!(twice.status, 409, "a call has one outcome");
     node.kill();
     let node = place.serve();
-    let again = node.wire().post(PATH, &body).unwrap();
+    let again = node.wire().post(CALLS, &body).unwrap();
     assert_eq!(again.status, 409);
     let lost = &again.json()["error"]["response"];
     assert_eq!(lost["parts"][0]["text"], "a letter");

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::kill::Random;
 use crate::served::Served;
 use crate::support::Place;
-use crate::wire::Wire;
+use crate::wire::{Wire, segment};
 
 /// Seconds of an ordinary run; `CHANCERY_STORM_S` asks for another number.
 const SECONDS: u64 = 60;
@@ -53,6 +53,22 @@ pub fn mandate(name: &str, buyer: usize) -> Value {
             "must_not_share_with_merchant": []},
         "hard_constraints": {"budget": 47_113},
         "payment_instrument": {"type": "account", "account_id": format!("acc_{buyer}")},
+    })
+}
+
+/// An envelope under a key of its own: `SESSION-NAME` is its identifier.
+pub fn envelope(
+    session: &str,
+    name: &str,
+    (from, to, kind): (&str, &str, &str),
+    reply: Option<&str>,
+    payload: &Value,
+) -> Value {
+    let id = format!("{session}-{name}");
+    json!({
+        "protocol": "vcp", "version": "1.0", "msg_id": id, "ts": "2026-05-15T12:00:00Z", "from": from, "to": to,
+        "session_id": session, "in_reply_to": reply, "idempotency_key": format!("k-{id}"),
+        "action": {"kind": kind, "payload": payload},
     })
 }
 
@@ -110,8 +126,7 @@ impl Buyer<'_> {
             let told = answer.json();
             match (answer.status, told["code"].as_str()) {
                 (200, _) => {
-                    let head = answer.head.to_ascii_lowercase();
-                    self.repeats += u64::from(head.contains("idempotent-replayed: true"));
+                    self.repeats += u64::from(answer.is_replayed());
                     return told;
                 }
                 (409, Some("idempotency_in_flight")) | (503, _) => {}
@@ -128,12 +143,7 @@ impl Buyer<'_> {
         reply: Option<&str>,
         payload: &Value,
     ) -> Value {
-        let id = format!("{session}-{name}");
-        self.insist(&json!({
-            "protocol": "vcp", "version": "1.0", "msg_id": id, "ts": "2026-05-15T12:00:00Z", "from": from, "to": to,
-            "session_id": session, "in_reply_to": reply, "idempotency_key": format!("k-{id}"),
-            "action": {"kind": kind, "payload": payload},
-        }))
+        self.insist(&envelope(session, name, (from, to, kind), reply, payload))
     }
 
     /// One deal, with all that may follow.
@@ -229,16 +239,16 @@ impl Buyer<'_> {
     }
 }
 
-/// How many orders there are, page by page.
-fn orders(wire: &mut Wire) -> u64 {
-    let (mut count, mut after) = (0, String::new());
+/// The rows of a table, page by page.
+pub fn rows(wire: &mut Wire, table: &str) -> serde_json::Map<String, Value> {
+    let (mut rows, mut after) = (serde_json::Map::new(), String::new());
     loop {
-        let page = wire.get(&format!("/vcp/world/orders?after={after}"));
-        let page = page.unwrap().ok();
-        count += page["rows"].as_object().unwrap().len() as u64;
+        let page = wire.get(&format!("/vcp/world/{table}?after={}", segment(&after)));
+        let mut page = page.unwrap().ok();
+        rows.append(page["rows"].as_object_mut().unwrap());
         match page["next"].as_str() {
             Some(next) => after = next.to_owned(),
-            None => return count,
+            None => return rows,
         }
     }
 }
@@ -358,15 +368,17 @@ fn weather(place: Place, seconds: u64) {
         repeats,
     } = told;
     let ledger = last.wire().get("/vcp/world/ledger").unwrap();
-    let orders = orders(&mut last.wire());
+    let orders = rows(&mut last.wire(), "orders").len() as u64;
     last.stop_well();
     println!(
         "{kills} kills, {settled} deals settled, {refunded} refunded, {repeats} answered again"
     );
     assert!(settled > 0 && kills > 0);
     assert_eq!(orders, settled);
-    let rows = replayed(&place);
-    let given = table(&rows, Table::Ledger, &Reader::Psp).unwrap().unwrap();
+    let replayed = replayed(&place);
+    let given = table(&replayed, Table::Ledger, &Reader::Psp)
+        .unwrap()
+        .unwrap();
     // The node tells a page; the ledger is one.
     let given = [b"{\"next\":null,", &given[1..]].concat();
     assert_eq!(

@@ -35,6 +35,12 @@ impl Answer {
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.head, self.text()))
     }
 
+    /// Whether it was given before, to the same under the same key (VC-IDEM-4).
+    pub fn is_replayed(&self) -> bool {
+        let head = self.head.to_ascii_lowercase();
+        head.contains("idempotent-replayed: true")
+    }
+
     /// The body of an answer that has to be 200.
     pub fn ok(self) -> serde_json::Value {
         assert_eq!(self.status, 200, "{} {}", self.head, self.text());
@@ -44,10 +50,15 @@ impl Answer {
 
 impl Wire {
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        Self::connect_for(address, PATIENCE)
+    }
+
+    /// A connection that gives up on an answer after this time.
+    pub fn connect_for(address: SocketAddr, patience: Duration) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         Ok(Self {
             stream: BufReader::new(stream),
             token: None,

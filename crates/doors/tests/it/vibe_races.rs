@@ -1,4 +1,4 @@
-//! Many buyers on the last units: over HTTP on a durable store, and in process.
+//! Many buyers on the last units, over HTTP on a durable store and in process; and many that want one key.
 
 use std::sync::Arc;
 
@@ -155,4 +155,36 @@ async fn the_last_units_are_sold_once_in_process() {
         left -= rounds;
     }
     println!("{all} rounds of {BUYERS} buyers in process: {sold} units sold");
+}
+
+// VC-IDEM-1, VC-IDEM-4, VC-IDEM-6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_stays_with_its_request_while_others_want_it() {
+    let market = Market::over(world().to_string().as_bytes());
+    let node = market.start(Arc::new(Memory::new())).await;
+    let bound = mandate("s1", "c_ada", "acc_ada");
+    let first = node.must(&bound).await;
+    let mut other = bound.clone();
+    other["msg_id"] = json!("another");
+    other["action"]["payload"]["hard_constraints"]["budget"] = json!(1);
+    let both = (0..200).map(|number| {
+        let is_bound = number % 2 == 0;
+        let request = node.post("/vcp", if is_bound { &bound } else { &other }.to_string());
+        tokio::spawn(async move { (is_bound, answer(request.send().await.unwrap()).await) })
+    });
+    let mut answers = 0;
+    for answered in both.collect::<Vec<_>>() {
+        let (is_bound, (status, body)) = answered.await.unwrap();
+        match (is_bound, status) {
+            (true, 200) => assert_eq!(body, first),
+            (false, 422) => assert_eq!(body["code"], "idempotency_conflict"),
+            _ => assert_eq!(
+                (status, &body["code"]),
+                (409, &json!("idempotency_in_flight"))
+            ),
+        }
+        answers += usize::from(status != 409);
+    }
+    assert!(answers > 0);
+    node.stop().await;
 }

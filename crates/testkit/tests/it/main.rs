@@ -1,4 +1,5 @@
-//! What the test protocol does, so that the tests that stand on it stand on something.
+//! What the test protocol and the judge of histories do, so that the tests that stand on them stand on something.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod linear;
 mod verbs;
