@@ -108,7 +108,7 @@ fn a_room_is_that_of_its_two_members() {
     assert_eq!(conversation(&host, &room).surface, "direct");
 }
 
-// AG-B-43, AG-LIF-8, AG-B-25
+// AG-B-43, AG-B-25
 #[test]
 fn the_two_revisions_never_meet() {
     let mut host = host();

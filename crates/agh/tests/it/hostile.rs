@@ -1,5 +1,7 @@
 //! Bytes that nobody meant well: no panic, and the same answer each time.
 
+use std::collections::BTreeSet;
+
 use chancery_agh::fault::{ErrorName, Reason, Stage};
 use chancery_agh::revision::Revision;
 use chancery_agh::settings::{Nulls, Settings};
@@ -64,7 +66,7 @@ fn null_is_absent_only_when_the_node_says_so() {
     assert_eq!(verdict(&short_lived.to_string()), "missing_field");
 }
 
-// AG-ERR-1, AG-B-48, AG-CON-3, AG-RSN-1, AG-B-11
+// AG-ERR-1, AG-CON-3, AG-RSN-1, AG-B-11
 #[test]
 fn every_error_has_one_wire_reason_of_the_registry() {
     for error in ErrorName::ALL {
@@ -73,19 +75,60 @@ fn every_error_has_one_wire_reason_of_the_registry() {
         assert!(reason.is_of(Revision::A) || reason.is_of(Revision::B));
         assert!(!error.requirement().is_empty());
     }
-    assert_eq!(Reason::ALL.len(), 16);
-    let of_a = Reason::ALL
-        .iter()
-        .filter(|reason| reason.is_of(Revision::A));
-    assert_eq!(of_a.count(), 11);
-    let of_b = Reason::ALL
-        .iter()
-        .filter(|reason| reason.is_of(Revision::B));
-    assert_eq!(of_b.count(), 15);
+    let names = |revision| {
+        let of = Reason::ALL.iter().filter(|reason| reason.is_of(revision));
+        of.map(|reason| reason.as_str()).collect::<BTreeSet<_>>()
+    };
+    let both = [
+        "malformed",
+        "expired",
+        "duplicate",
+        "unsupported_kind",
+        "unsupported_profile",
+        "verification_failed",
+        "not_target",
+        "not_found",
+        "busy",
+        "internal",
+    ];
+    let of_b = [
+        "invalid_surface",
+        "conversation_not_found",
+        "work_closed",
+        "work_container_mismatch",
+        "legacy_field_rejected",
+    ];
+    let with = |more: &[&'static str]| both.iter().chain(more).copied().collect();
+    assert_eq!(names(Revision::A), with(&["interaction_closed"]));
+    assert_eq!(names(Revision::B), with(&of_b));
     assert_eq!(
         (Stage::Body.step(Revision::A), Stage::Body.step(Revision::B)),
         (4, 5)
     );
+}
+
+// AG-B-48
+#[test]
+fn the_errors_of_revision_b_have_their_reasons() {
+    for (error, reason) in [
+        ("surface_required", "invalid_surface"),
+        ("invalid_surface", "invalid_surface"),
+        ("work_closed", "work_closed"),
+        ("work_container_mismatch", "work_container_mismatch"),
+        ("invalid_workspace_id", "malformed"),
+        ("invalid_thread_id", "malformed"),
+        ("invalid_direct_id", "malformed"),
+        ("invalid_work_id", "malformed"),
+        ("work_id_required", "malformed"),
+        ("container_conflict", "malformed"),
+        ("direct_room_mismatch", "malformed"),
+        ("conversation_field_forbidden", "malformed"),
+        ("mixed_revision", "malformed"),
+        ("legacy_field_rejected", "malformed"),
+    ] {
+        let named = ErrorName::parse(error).map(|name| name.reason().as_str());
+        assert_eq!(named, Some(reason), "{error}");
+    }
 }
 
 // AG-VAL-7, AG-DUP-2

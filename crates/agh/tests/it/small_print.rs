@@ -156,6 +156,26 @@ fn no_code_is_taken_that_the_registry_does_not_have() {
     assert_eq!(error(&receive(&mut host, &receipt("r2", "busy"))), "");
 }
 
+// AG-LIF-8
+#[test]
+fn the_same_name_in_another_channel_is_other_work() {
+    let mut host = host();
+    host.host_named(None, "ops", WORKER).unwrap();
+    receive(&mut host, &direct("m1", "i1"));
+    let trace = json!({"kind": "trace", "to": WORKER, "interaction_id": "i1", "body": {"state": "canceled"}});
+    assert_eq!(error(&receive(&mut host, &envelope("t1", trace))), "");
+    assert_eq!(
+        error(&receive(&mut host, &direct("m2", "i1"))),
+        "interaction_closed"
+    );
+    let mut elsewhere = direct("m3", "i1");
+    elsewhere["channel"] = json!("ops");
+    assert_eq!(error(&receive(&mut host, &elsewhere)), "");
+    let state = |channel| host.interaction(None, channel, "i1").unwrap();
+    assert!(state(CHANNEL).interaction.state.is_terminal());
+    assert!(!state("ops").interaction.state.is_terminal());
+}
+
 // AG-LIF-11: no protocol timeout.
 #[test]
 fn active_work_waits_for_as_long_as_it_takes() {
