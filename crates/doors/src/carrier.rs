@@ -16,6 +16,7 @@ use chancery_value_context::attempts::{Answered, RETRY_AFTER_AT_MOST_MS, judge};
 use serde::Deserialize;
 use url::Url;
 
+use crate::agh_ws::claim;
 use crate::nats::Broker;
 use crate::outgoing_http::Connections;
 use crate::outgoing_tls::OutgoingTls;
@@ -99,6 +100,10 @@ impl Carrier for HttpCarrier {
         if let Some(line) = self.switchboard.find(&delivery.to) {
             return Box::pin(async move { line.carry(envelope, id, leave).await });
         }
+        if let Some(there) = self.switchboard.elsewhere.find(&delivery.to) {
+            let elsewhere = Arc::clone(&self.switchboard.elsewhere);
+            return Box::pin(async move { elsewhere.carry(there, delivery, envelope, id).await });
+        }
         let Some(address) = self.routes.address_of(&delivery.to) else {
             return Box::pin(std::future::ready(failed));
         };
@@ -117,18 +122,23 @@ impl Carrier for HttpCarrier {
         if delivery.protocol == ProtocolName::Vacant {
             return None;
         }
-        match self.switchboard.find(&delivery.to) {
-            Some(line) => Some(format!("connection {}", line.number)),
+        if let Some(line) = self.switchboard.find(&delivery.to) {
+            return Some(format!("connection {}", line.number));
+        }
+        match self.switchboard.elsewhere.find(&delivery.to) {
+            Some(there) => Some(format!("connection {} of {}", there.number, there.node)),
             None => self.routes.address_of(&delivery.to).map(String::from),
         }
     }
 
     /// Only AGH has soft messages.
     fn whisper(&self, whisper: Whisper) {
-        let connected = &self.switchboard.connected;
-        let Some(whisper) = connected.tell(whisper) else {
+        let Whisper { to, bytes, .. } = &whisper;
+        if self.switchboard.connected.tell(to, bytes.clone())
+            || self.switchboard.elsewhere.whisper(&claim(to), to, bytes)
+        {
             return;
-        };
+        }
         if let Some(broker) = &self.broker {
             broker.whisper(whisper.to, whisper.bytes);
         }

@@ -27,6 +27,7 @@ use serde::de::IgnoredAny;
 
 use crate::office::Office;
 use crate::office_agh::{count_agh, rejected};
+use crate::others::Word;
 use crate::passage::Passage;
 use crate::sequencer::Decided;
 use crate::soft::lock;
@@ -201,6 +202,7 @@ impl Office {
         };
         self.seal_emitted(&mut outcome);
         if let Some(seen) = outcome.seen.clone() {
+            self.others().tell(&Word::Seen(Box::new(seen.clone())));
             let now = self.gate().clock().now().unix_seconds();
             lock(self.agh()).presence.see(seen, now);
         }

@@ -130,11 +130,13 @@ impl Inboxes {
 
     /// Moves the cursor; it never goes back. Durable when this returns.
     pub fn acknowledge(&self, name: &InboxName, through: Seq) -> Result<Seq, StoreError> {
-        // Held throughout: of two callers the later one must not put the earlier cursor back.
+        // Held throughout: of two callers the later one must not put the earlier cursor back. Callers of other
+        // processes cannot either: the store keeps the greater one.
         let _moving = self.lock_moving();
-        let through = through.min(self.last(name)?).max(self.cursor(name)?);
-        let row = Row::from(&through.to_be_bytes()[..]);
-        self.store.ops_put(&[(cursor_key(name), Some(row))], true)?;
+        let through = through.min(self.last(name)?);
+        let raised = (cursor_key(name), Row::from(&through.to_be_bytes()[..]));
+        self.store.ops_raise(raised, &[], true)?;
+        let through = self.cursor(name)?;
         self.note_acknowledged(name, self.ordinal(name, through)?);
         Ok(through)
     }
@@ -148,12 +150,9 @@ impl Inboxes {
         kept: Vec<RowChange>,
     ) -> Result<(), StoreError> {
         let _moving = self.lock_moving();
-        // Whoever else reads the inbox may have acknowledged more.
-        let through = through.max(self.cursor(name)?);
-        let row = Row::from(&through.to_be_bytes()[..]);
-        let mut changes = kept;
-        changes.push((cursor_key(name), Some(row)));
-        self.store.ops_put(&changes, false)?;
+        // Whoever else reads the inbox may have acknowledged more: the greater one stays.
+        let raised = (cursor_key(name), Row::from(&through.to_be_bytes()[..]));
+        self.store.ops_raise(raised, &kept, false)?;
         self.note_acknowledged(name, self.ordinal(name, through)?);
         Ok(())
     }

@@ -24,9 +24,11 @@ mod leave;
 mod node;
 mod office;
 mod office_agh;
+mod others;
 mod outbox;
 mod overlay;
 mod passage;
+mod rates;
 mod reconcile;
 pub mod respond;
 mod sequencer;
@@ -55,6 +57,7 @@ pub use node::{Node, Options, StartError};
 pub use office::{
     Office, Sent, VibeAnswered, hosting_protocol, turn_records_prefix, vibe_approver, vibe_reader,
 };
+pub use others::{Errand, Others, Word};
 pub use outbox::{Attempt, Carried, Carrier, NoCarrier};
 pub use reconcile::ReconcileError;
 pub use sequencer::Decided;

@@ -1,7 +1,7 @@
 //! A node: the gate with everything that works around it, from start to clean stop.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chancery_agh::settings::Settings as AghSettings;
 use chancery_agh::soft::Soft as AghSoft;
@@ -10,10 +10,11 @@ use chancery_core::protocol::Suite;
 use chancery_core::rows::{RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_journal::InForce;
-use chancery_store::{Store, StoreError};
+use chancery_store::{Store, StoreError, Watch};
 use chancery_vibe::flight::Flights;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
 use crate::after::Follow;
 use crate::allowance::Allowance;
@@ -22,12 +23,14 @@ use crate::clock::{Clock, Entropy};
 use crate::duties::Duties;
 use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
 use crate::inboxes::Inboxes;
-use crate::leave::Suspended;
+use crate::leave::{Leave, Suspended};
+use crate::others::{Others, Word};
 use crate::outbox::{Carrier, Outbox};
 use crate::overlay::Overlay;
+use crate::rates::{Rates, TELL_EVERY};
 use crate::sequencer::Decided;
 use crate::sidelogs::SideLogs;
-use crate::soft::{SharedAgh, Soft, SoftLimits};
+use crate::soft::{self, SharedAgh, Soft, SoftLimits};
 use crate::timers::Timers;
 use crate::vault::Vault;
 
@@ -95,6 +98,8 @@ pub struct Node<S: Suite> {
     side_logs: Arc<SideLogs>,
     soft_limits: SoftLimits,
     agh: SharedAgh,
+    rates: Rates,
+    others: Arc<Others>,
     peers_changed: watch::Sender<()>,
     suspended: Arc<Suspended>,
     started: Time,
@@ -111,14 +116,16 @@ struct Running {
     timers: JoinHandle<()>,
     /// Follows the duty, where a journal is shared.
     duties: Option<JoinHandle<()>>,
+    /// Tells the others what senders use, where there may be any.
+    telling: Option<JoinHandle<()>>,
 }
 
 impl Running {
-    /// Ends what fires timers and follows the duty.
+    /// Ends what fires timers, follows the duty and tells others.
     fn abort(&self) {
         self.timers.abort();
-        if let Some(duties) = &self.duties {
-            duties.abort();
+        for task in [&self.duties, &self.telling].into_iter().flatten() {
+            task.abort();
         }
     }
 }
@@ -145,7 +152,15 @@ impl<S: Suite> Node<S> {
         let soft_limits = options.soft_limits;
         let agh = SharedAgh::new(AghSoft::new(&AghSettings::default()).into());
         let (of_inboxes, of_store) = (Arc::clone(&inboxes), Arc::clone(&options.store));
-        let soft = Soft::new(soft_limits, of_inboxes, of_store, Arc::clone(&agh));
+        let rates = Rates::new(soft_limits.rate_per_sender, of_store.is_shared());
+        let others = Others::new(Arc::clone(&of_store));
+        let soft = Soft::new(
+            soft_limits,
+            of_inboxes,
+            of_store,
+            rates.clone(),
+            Arc::clone(&agh),
+        );
         let parts = Parts {
             suite: options.suite,
             store: options.store,
@@ -176,6 +191,7 @@ impl<S: Suite> Node<S> {
             threads,
             timers: fire(Arc::clone(&timers), gate.clone()),
             duties: None,
+            telling: None,
         }));
         Ok(Self {
             gate,
@@ -186,6 +202,8 @@ impl<S: Suite> Node<S> {
             side_logs,
             soft_limits,
             agh,
+            rates,
+            others,
             peers_changed,
             suspended,
             started,
@@ -208,14 +226,53 @@ impl<S: Suite> Node<S> {
         let (gate, duties) = (self.gate.clone(), Arc::clone(&self.duties));
         let (outbox, timers) = (Arc::clone(&self.outbox), Arc::clone(&self.timers));
         let task = tokio::spawn(async move { duties.run(gate, outbox, timers).await });
+        let telling = tell_of_rates(self.rates.clone(), Arc::clone(&self.others));
         if let Some(running) = &mut *self.lock_running() {
             running.duties = Some(task);
+            running.telling = Some(tokio::spawn(telling));
         }
+        self.listen_to_others();
         let (look, duties) = (self.gate.look(), Arc::clone(&self.duties));
-        self.gate.store().watch(Arc::new(move || {
-            look();
-            duties.look();
-        }))
+        let others = Arc::clone(&self.others);
+        self.gate.store().watch(Watch {
+            moved: Arc::new(move || {
+                look();
+                duties.look();
+            }),
+            heard: Arc::new(move |note| others.hear(&note)),
+        })
+    }
+
+    /// Soft state goes by what the others tell of theirs (CH-JRN-13).
+    fn listen_to_others(&self) {
+        let (rates, agh, clock) = (
+            self.rates.clone(),
+            Arc::clone(&self.agh),
+            self.gate.clock().clone(),
+        );
+        self.others.listen(move |_, word| match word {
+            Word::Used(used) => {
+                let now = Instant::now();
+                for (sender, times) in used {
+                    rates.used_elsewhere(sender, *times, now);
+                }
+            }
+            Word::Seen(seen) => {
+                let now = clock.now().unix_seconds();
+                soft::lock(&agh).presence.see((**seen).clone(), now);
+            }
+            _ => {}
+        });
+    }
+
+    /// The other nodes of the journal.
+    pub fn others(&self) -> &Arc<Others> {
+        &self.others
+    }
+
+    /// The leave of a message to go out.
+    pub fn leave(&self, from: &str, exempt: bool) -> Leave {
+        Leave::new(&self.suspended, from, exempt)
     }
 
     /// Whether timers, deliveries and what else one process does for all are this one's; tells whenever that changes.
@@ -348,6 +405,21 @@ impl<S: Suite> Drop for Node<S> {
             running.abort();
             self.gate.close();
             self.outbox.abort();
+        }
+    }
+}
+
+/// Senders that one word is about.
+const TOLD_TOGETHER: usize = 1_000;
+
+/// Tells the others what senders use here, for ever.
+async fn tell_of_rates(rates: Rates, others: Arc<Others>) {
+    let mut tick = tokio::time::interval(TELL_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        for used in rates.worth_telling().chunks(TOLD_TOGETHER) {
+            others.tell(&Word::Used(used.to_vec()));
         }
     }
 }

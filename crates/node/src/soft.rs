@@ -14,6 +14,7 @@ use chancery_store::Store;
 use hashbrown::HashMap;
 
 use crate::inboxes::Inboxes;
+use crate::rates::Rates;
 
 /// The limits of soft state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +40,6 @@ impl Default for SoftLimits {
     }
 }
 
-/// Senders whose rate is remembered; beyond it the ones that have been quiet are forgotten.
-const SENDERS: usize = 100_000;
-
 /// What agh remembers without a log, shared with whoever brings signs of life in.
 pub(crate) type SharedAgh = Arc<Mutex<AghSoft>>;
 
@@ -50,7 +48,7 @@ pub(crate) struct Soft {
     limits: SoftLimits,
     inboxes: Arc<Inboxes>,
     store: Arc<dyn Store>,
-    rates: HashMap<String, Bucket>,
+    rates: Rates,
     /// Whose allowance the present decision used.
     used: Vec<String>,
     agh: SharedAgh,
@@ -75,25 +73,19 @@ pub(crate) struct Used {
     quotas: Vec<(&'static str, String)>,
 }
 
-/// A sender's allowance: full after a second of silence.
-#[derive(Clone, Copy)]
-struct Bucket {
-    left: f64,
-    filled: Instant,
-}
-
 impl Soft {
     pub(crate) fn new(
         limits: SoftLimits,
         inboxes: Arc<Inboxes>,
         store: Arc<dyn Store>,
+        rates: Rates,
         agh: SharedAgh,
     ) -> Self {
         Self {
             limits,
             inboxes,
             store,
-            rates: HashMap::new(),
+            rates,
             used: Vec::new(),
             agh,
             now: Time::UNIX_EPOCH,
@@ -131,9 +123,7 @@ impl Soft {
     /// A decision does not count: what it used is not used.
     pub(crate) fn give_back(&mut self, used: Used) {
         for sender in used.senders {
-            if let Some(bucket) = self.rates.get_mut(&sender) {
-                bucket.left += 1.0;
-            }
+            self.rates.give_back(&sender);
         }
         if used.noted.is_empty() && used.quotas.is_empty() {
             return;
@@ -209,26 +199,7 @@ impl Soft {
     }
 
     fn rate(&mut self, sender: &str) -> Result<(), Shut> {
-        let per_second = f64::from(self.limits.rate_per_sender);
-        let now = Instant::now();
-        if self.rates.len() >= SENDERS && !self.rates.contains_key(sender) {
-            self.rates
-                .retain(|_, bucket| now.duration_since(bucket.filled).as_secs_f64() < 1.0);
-            if self.rates.len() >= SENDERS {
-                return Err(Shut { retry_after_s: 1 });
-            }
-        }
-        let bucket = self.rates.entry_ref(sender).or_insert(Bucket {
-            left: per_second,
-            filled: now,
-        });
-        let refill = now.duration_since(bucket.filled).as_secs_f64() * per_second;
-        bucket.left = (bucket.left + refill).min(per_second);
-        bucket.filled = now;
-        if bucket.left < 1.0 {
-            return Err(Shut { retry_after_s: 1 });
-        }
-        bucket.left -= 1.0;
+        self.rates.take(sender, Instant::now())?;
         self.used.push(sender.to_owned());
         Ok(())
     }

@@ -53,6 +53,24 @@ pub enum CommitError {
     Failed(String),
 }
 
+/// What another process of the journal tells: worth knowing, and lost without harm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The name of the process.
+    pub from: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// What a process wants to be told of the others that share its journal. Neither may wait for anything.
+#[derive(Clone)]
+pub struct Watch {
+    /// Others may have committed, or the duty may have changed hands.
+    pub moved: Arc<dyn Fn() + Send + Sync>,
+    /// Another process tells something.
+    pub heard: Arc<dyn Fn(Note) + Send + Sync>,
+}
+
 /// Why a store could not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the store cannot be read: {0}")]
@@ -108,13 +126,23 @@ pub trait Store: Send + Sync + 'static {
         Some(0)
     }
 
-    /// Lets `moved` be called from now on whenever others may have committed, or the duty may have changed hands.
+    /// Tells of the other processes of this journal from now on.
     ///
     /// # Errors
     /// No thread or connection for it.
-    fn watch(&self, moved: Arc<dyn Fn() + Send + Sync>) -> Result<(), StoreError> {
-        drop(moved);
+    fn watch(&self, watch: Watch) -> Result<(), StoreError> {
+        drop(watch);
         Ok(())
+    }
+
+    /// Tells the other processes of this journal something. It may be lost; this never waits.
+    fn tell(&self, note: String) {
+        drop(note);
+    }
+
+    /// The name of this process among those that share the journal.
+    fn process(&self) -> &str {
+        ""
     }
 
     /// Drops agenda rows (outbox, timers) that are settled. Not on the log: after a crash some may be back.
@@ -134,6 +162,24 @@ pub trait Store: Send + Sync + 'static {
 
     /// Writes rows of progress in one transaction; durable when this returns, also over a power cut if `synced`.
     fn ops_put(&self, changes: &[RowChange], synced: bool) -> Result<(), StoreError>;
+
+    /// The same with one row that never goes back, whoever writes it at the same time: of two values the greater one
+    /// stays. Both are of the same length. In a store that is not shared, callers see to it that they come one by one.
+    fn ops_raise(
+        &self,
+        raised: (RowKey, Row),
+        changes: &[RowChange],
+        synced: bool,
+    ) -> Result<(), StoreError> {
+        let (key, value) = raised;
+        let value = match self.ops_get(&key)? {
+            Some(before) if *before > *value => before,
+            _ => value,
+        };
+        let mut changes = changes.to_vec();
+        changes.push((key, Some(value)));
+        self.ops_put(&changes, synced)
+    }
 
     /// Whether acknowledged lines survive the process.
     fn is_durable(&self) -> bool;

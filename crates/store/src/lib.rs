@@ -31,7 +31,7 @@ pub mod testing;
 mod windows;
 
 pub use cache::LEAST_CACHE_BYTES;
-pub use contract::{Batch, CommitError, Store, StoreError, StoredUnit};
+pub use contract::{Batch, CommitError, Note, Store, StoreError, StoredUnit, Watch};
 pub use copying::{Beside, CopyError, copy_log};
 pub use embedded::Embedded;
 pub use inspect::{IndexLook, Inspection, inspect};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::body::card::PeerCard;
 use crate::revision::Revision;
@@ -78,7 +79,7 @@ impl Standing {
 }
 
 /// A sign of life: what a greeting or an answer to a question says about its sender.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// The workspace (revision B).
     pub workspace: Option<String>,

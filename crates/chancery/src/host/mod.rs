@@ -98,6 +98,7 @@ impl Host {
         let vacants = vacants::vacants(Arc::clone(&office), &abroad, config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
+        switchboard.join_others(&office);
         let (of_office, by) = (Arc::clone(&office), Arc::clone(&switchboard));
         let dialer = Dialer::new(of_office, by, outgoing_tls, ws_limits(config));
         let dialer = Arc::new(dialer);

@@ -59,7 +59,11 @@ pub(super) fn vacants(
     let default = section.agents.iter().position(|agent| agent.default);
     let vacants = Vacants::new(office, hosted, Some(default.unwrap_or(0)));
     let timeout = Duration::from_secs(section.behaviour_timeout_s);
-    let vacants = vacants.with_timeout(timeout);
+    let mut vacants = vacants.with_timeout(timeout);
+    if config.public_url.is_none() && matches!(config.store, Store::Postgres(_)) {
+        // Every node of the journal would name itself otherwise, and write the others' cards anew at each start.
+        vacants = vacants.keeping_addresses();
+    }
     let vacants = Arc::new(vacants.with_scout(Arc::clone(abroad) as Arc<_>));
     abroad.begin(&vacants);
     Ok(Some(vacants))

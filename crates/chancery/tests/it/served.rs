@@ -94,6 +94,21 @@ pub fn payload() -> Object<'static> {
 
 /// A share with a payload of its own.
 pub fn share_with(to: &str, at: Time, payload: Object<'static>) -> Share {
+    signed_share(SENDER, SENDER_SEED, to, at, payload)
+}
+
+/// A share of another sender, made now.
+pub fn share_from(sender: &str, seed: [u8; 32], to: &str) -> Share {
+    signed_share(sender, seed, to, now(), payload())
+}
+
+fn signed_share(
+    sender: &str,
+    seed: [u8; 32],
+    to: &str,
+    at: Time,
+    payload: Object<'static>,
+) -> Share {
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let unix_ms = u64::try_from(at.unix_millis()).unwrap();
     // Processes that share a node must not make the same identifiers.
@@ -102,12 +117,12 @@ pub fn share_with(to: &str, at: Time, payload: Object<'static>) -> Share {
     let members = envelope(
         Kind::ContextShare,
         id,
-        &AgentId::parse(SENDER).unwrap(),
+        &AgentId::parse(sender).unwrap(),
         &Recipient::Directed(AgentId::parse(to).unwrap()),
         at,
         payload,
     );
-    let sealed = seal(members, &SigningKey::from_seed(&SENDER_SEED));
+    let sealed = seal(members, &SigningKey::from_seed(&seed));
     Share {
         id: id.to_string(),
         bytes: sealed.bytes.to_vec(),

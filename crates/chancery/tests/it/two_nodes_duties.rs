@@ -15,10 +15,12 @@ use crate::support::Place;
 
 pub const CHILD: &str = "agent://home.test/child";
 pub const PARENT: &str = "agent://home.test/parent";
-const SPEAKER: &str = "agent://home.test/speaker";
-const ELSEWHERE: &str = "agent://away.test/listener";
+pub const SPEAKER: &str = "agent://home.test/speaker";
+pub const ELSEWHERE: &str = "agent://away.test/listener";
+/// Secret of [`ELSEWHERE`].
+pub const ELSEWHERE_SEED: [u8; 32] = [0x44; 32];
 /// No event of these stories takes longer, on however busy a machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A place whose nodes host a family, and a speaker that knows somebody at an address.
 pub fn place(server: &PostgresServer, journal: &str, address: &str) -> Place {
@@ -33,7 +35,7 @@ pub fn place(server: &PostgresServer, journal: &str, address: &str) -> Place {
         anchors.insert(id.to_owned(), anchor(byte));
         seeds.insert(id.to_owned(), format!("{byte:02x}").repeat(32).into());
     }
-    anchors.insert(ELSEWHERE.to_owned(), anchor(0x44));
+    anchors.insert(ELSEWHERE.to_owned(), anchor(ELSEWHERE_SEED[0]));
     let world = json!({
         "trust": {"trust_anchors": anchors},
         "local_agents": [
@@ -90,7 +92,7 @@ fn a_timer_that_was_set_on_a_node_fires_once_although_that_node_is_killed() {
 }
 
 /// Somebody elsewhere: takes every message, and tells which.
-fn listen(listener: TcpListener) -> Receiver<String> {
+pub fn listen(listener: TcpListener) -> Receiver<String> {
     let (told, messages) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {

@@ -5,63 +5,83 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use chancery_agh::peer::PeerRecord;
 use chancery_agh::subject;
-use chancery_core::delivery::Whisper;
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
+
+use crate::ws::Switchboard;
 
 /// Answers and receipts that wait for one connection; beyond it they are lost, as any may be (AG-DLV-1).
 const WAITING: usize = 64;
 
 /// Connected peers, by the subject of each.
-#[derive(Clone, Default)]
-pub(crate) struct Connected(Arc<RwLock<HashMap<String, mpsc::Sender<Bytes>>>>);
+#[derive(Default)]
+pub(crate) struct Connected(RwLock<HashMap<String, mpsc::Sender<Bytes>>>);
 
 /// A peer's place among the connected. Dropping it leaves.
 pub(crate) struct Place {
-    connected: Connected,
+    switchboard: Arc<Switchboard>,
     subject: String,
+    number: u64,
     /// What is said to it without a log.
     pub(crate) soft: mpsc::Receiver<Bytes>,
 }
 
-impl Connected {
-    /// A place for a peer; none while another connection has it.
-    pub(crate) fn take(&self, record: &PeerRecord) -> Option<Place> {
+impl Place {
+    /// A place for a peer; none while another connection has it, to this node or to another.
+    pub(crate) fn take(switchboard: &Arc<Switchboard>, record: &PeerRecord) -> Option<Self> {
         let workspace = record.workspace_id.as_deref();
         let subject = subject::direct(workspace, &record.channel, &record.card.peer_id);
-        let mut peers = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if peers.contains_key(&subject) {
+        if switchboard.elsewhere.find(&claim(&subject)).is_some() {
             return None;
         }
         let (way, soft) = mpsc::channel(WAITING);
-        peers.insert(subject.clone(), way);
-        Some(Place {
-            connected: self.clone(),
+        if !switchboard.connected.add(&subject, way) {
+            return None;
+        }
+        let number = switchboard.number();
+        switchboard.elsewhere.came(&claim(&subject), number);
+        Some(Self {
+            switchboard: Arc::clone(switchboard),
             subject,
+            number,
             soft,
         })
     }
+}
 
-    /// Says something to a connected peer; gives it back when it is for somebody else.
-    pub(crate) fn tell(&self, whisper: Whisper) -> Option<Whisper> {
+/// The name of a peer among all that are connected; no agent of another protocol has such a one.
+pub(crate) fn claim(subject: &str) -> String {
+    format!("agh {subject}")
+}
+
+impl Connected {
+    fn add(&self, subject: &str, way: mpsc::Sender<Bytes>) -> bool {
+        let mut peers = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        peers.try_insert(subject.to_owned(), way).is_ok()
+    }
+
+    fn remove(&self, subject: &str) {
+        let mut peers = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        peers.remove(subject);
+    }
+
+    /// Says something to a connected peer; whether it is one of this node's.
+    pub(crate) fn tell(&self, subject: &str, bytes: Bytes) -> bool {
         let peers = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(way) = peers.get(&whisper.to) else {
-            return Some(whisper);
+        let Some(way) = peers.get(subject) else {
+            return false;
         };
-        if way.try_send(whisper.bytes).is_err() {
+        if way.try_send(bytes).is_err() {
             metrics::counter!("chancery_agh_ws_unsaid_total").increment(1);
         }
-        None
+        true
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut peers = self
-            .connected
-            .0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        peers.remove(&self.subject);
+        self.switchboard.connected.remove(&self.subject);
+        let elsewhere = &self.switchboard.elsewhere;
+        elsewhere.went(&claim(&self.subject), self.number);
     }
 }

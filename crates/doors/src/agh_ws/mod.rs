@@ -9,7 +9,7 @@ mod feeder;
 mod frames;
 mod talk;
 
-pub(crate) use connected::{Connected, Place};
+pub(crate) use connected::{Connected, Place, claim};
 pub(crate) use talk::Talk;
 
 /// The optional subprotocol in which every frame is answered with its verdict.

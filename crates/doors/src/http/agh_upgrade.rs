@@ -47,7 +47,7 @@ async fn admitted(door: &Arc<HttpDoor>, mut call: Call) -> Result<Reply, Reply> 
     let socket = Arc::clone(&door.sockets).try_acquire_owned();
     let socket = socket.map_err(|_| busy())?;
     let taken = || told_at_the_door(ErrorName::Duplicate, 409);
-    let place = door.switchboard.connected.take(&record).ok_or_else(taken)?;
+    let place = Place::take(&door.switchboard, &record).ok_or_else(taken)?;
     door.office
         .agh_join(record.clone())
         .await

@@ -78,6 +78,7 @@ async fn talk(
     let line = Line {
         number: door.switchboard.number(),
         outgoing,
+        is_own_call: false,
     };
     let ears = Ears {
         office: Arc::clone(&door.office),

@@ -176,6 +176,7 @@ impl Caller {
         let line = Line {
             number: self.switchboard.number(),
             outgoing,
+            is_own_call: true,
         };
         let mut ears = Ears {
             office: Arc::clone(&self.office),

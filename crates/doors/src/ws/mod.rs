@@ -3,6 +3,7 @@
 mod conversation;
 mod dialer;
 mod ears;
+mod elsewhere;
 pub(crate) mod handshake;
 mod limits;
 mod outstanding;

@@ -5,13 +5,17 @@
 //! sender. The latest connection counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_node::{Carried, Leave};
+use chancery_node::{Carried, Errand, Leave, Office, Word};
 use hashbrown::HashMap;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::MissedTickBehavior;
 
+use super::elsewhere::{Elsewhere, SAY_EVERY};
 use crate::agh_ws::Connected;
 
 /// A message for the other side of a connection.
@@ -28,6 +32,8 @@ pub(crate) struct Outgoing {
 pub(crate) struct Line {
     pub(crate) number: u64,
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
+    /// Whether this node called: then every node of the journal has such a connection, and needs no other's.
+    pub(crate) is_own_call: bool,
 }
 
 impl Line {
@@ -56,6 +62,8 @@ pub struct Switchboard {
     changed: watch::Sender<()>,
     /// Connected AGH peers.
     pub(crate) connected: Connected,
+    /// Who is connected to other nodes of the journal.
+    pub(crate) elsewhere: Arc<Elsewhere>,
 }
 
 impl Switchboard {
@@ -75,6 +83,9 @@ impl Switchboard {
         let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
         lines.insert(agent.to_owned(), line.clone());
         drop(lines);
+        if !line.is_own_call {
+            self.elsewhere.came(agent, line.number);
+        }
         self.changed.send_replace(());
         true
     }
@@ -86,7 +97,81 @@ impl Switchboard {
             if lines.get(agent).is_some_and(|line| line.number == number) {
                 lines.remove(agent);
             }
+            self.elsewhere.went(agent, number);
         }
+    }
+
+    /// From here on other nodes of the journal reach who is connected here, and the other way round. Needs a runtime.
+    pub fn join_others(self: &Arc<Self>, office: &Arc<Office>) {
+        let others = office.others();
+        if !others.may_be() {
+            return;
+        }
+        let (switchboard, of) = (Arc::downgrade(self), Arc::downgrade(office));
+        let runtime = Handle::current();
+        others.listen(move |from, word| {
+            let (Some(switchboard), Some(office)) = (switchboard.upgrade(), of.upgrade()) else {
+                return;
+            };
+            for (agent, _) in switchboard.elsewhere.hear(from, word) {
+                switchboard.moved_away(agent);
+            }
+            match word {
+                Word::Carry(errand) if switchboard.elsewhere.is_own_name(&errand.node) => {
+                    let (errand, from) = ((**errand).clone(), from.to_owned());
+                    runtime.spawn(async move { switchboard.run(errand, from, &office).await });
+                }
+                Word::Whisper {
+                    node,
+                    subject,
+                    text,
+                } if switchboard.elsewhere.is_own_name(node) => {
+                    let bytes = Bytes::copy_from_slice(text.as_bytes());
+                    switchboard.connected.tell(subject, bytes);
+                }
+                _ => {}
+            }
+        });
+        self.elsewhere.join(Arc::clone(others));
+        let elsewhere = Arc::downgrade(&self.elsewhere);
+        tokio::spawn(async move {
+            let mut say = tokio::time::interval(SAY_EVERY);
+            say.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                say.tick().await;
+                let Some(elsewhere) = elsewhere.upgrade() else {
+                    return;
+                };
+                elsewhere.say_here();
+            }
+        });
+    }
+
+    /// The latest connection of an agent is one of another node.
+    fn moved_away(&self, agent: &str) {
+        let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
+        if lines.get(agent).is_some_and(|line| !line.is_own_call) {
+            lines.remove(agent);
+        }
+    }
+
+    /// Brings a message for another node.
+    async fn run(&self, errand: Errand, from: String, office: &Office) {
+        let failed = Carried::Failed { at_least: None };
+        let carried = match self.find(&errand.to) {
+            None => failed,
+            Some(line) => {
+                let leave = office.leave(&errand.from, errand.exempt);
+                let within = Duration::from_millis(u64::from(errand.within_ms));
+                let carry = line.carry(errand.envelope.into(), errand.id, leave.clone());
+                tokio::select! {
+                    biased;
+                    () = leave.withdrawn() => failed,
+                    carried = tokio::time::timeout(within, carry) => carried.unwrap_or(failed),
+                }
+            }
+        };
+        self.elsewhere.answer(from, errand.number, carried);
     }
 
     /// The open connection to an agent.

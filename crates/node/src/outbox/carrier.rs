@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::delivery::{Delivery, Whisper};
+use serde::{Deserialize, Serialize};
 
 use crate::leave::Leave;
 
 /// What came of one attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Carried {
     /// The recipient has it.
     Delivered,

@@ -30,7 +30,10 @@ impl Vacants {
             let key = agent_key(ProtocolName::Vacant, &vacant.name);
             let on_record: Option<AgentRecord> = self.office.row(&key)?;
             let state = on_record.as_ref().map_or(vacant.first_state, |r| r.state);
-            let wanted = self.record_of(vacant, state)?;
+            let address = on_record
+                .as_ref()
+                .and_then(|record| self.kept_address(record));
+            let wanted = self.record_of(vacant, state, address)?;
             if on_record.as_ref() != Some(&wanted) {
                 let what = || format!("vacant {}", vacant.name);
                 self.put(vacant, &wanted)
@@ -45,8 +48,20 @@ impl Vacants {
         Ok(written)
     }
 
-    fn record_of(&self, vacant: &HostedVacant, state: State) -> Result<AgentRecord, StoreError> {
-        let endpoint = format!("{}/a2a/message/send", self.address_of(vacant));
+    /// The address on record, where it is not this node's alone to say where a vacant is reached.
+    fn kept_address(&self, record: &AgentRecord) -> Option<String> {
+        let card = record.card.as_ref().filter(|_| self.keeps_addresses)?;
+        CapabilityCard::deserialize(card.as_bytes()).ok()?.endpoint
+    }
+
+    fn record_of(
+        &self,
+        vacant: &HostedVacant,
+        state: State,
+        address: Option<String>,
+    ) -> Result<AgentRecord, StoreError> {
+        let own = || format!("{}/a2a/message/send", self.address_of(vacant));
+        let endpoint = address.unwrap_or_else(own);
         let mut card = CapabilityCard::new(vacant.id, vacant.capability.as_str(), Some(endpoint));
         let vault = self.office.gate().vault();
         let signature = vault.sign(&vacant.id.hex(), &card.signing_payload());

@@ -90,6 +90,8 @@ pub struct Vacants {
     scout: Option<Arc<dyn Scout>>,
     /// Where callers reach this node.
     base_url: Mutex<String>,
+    /// Whether an address that is on record stays.
+    keeps_addresses: bool,
     /// Whether the node is stopping.
     stopping: watch::Sender<bool>,
 }
@@ -106,6 +108,7 @@ impl Vacants {
             asking: Mutex::default(),
             scout: None,
             base_url: Mutex::default(),
+            keeps_addresses: false,
             stopping: watch::Sender::new(false),
         }
     }
@@ -114,6 +117,14 @@ impl Vacants {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// The same on a journal that other nodes share, none of which is the one where callers come in: an address that is
+    /// on record stays.
+    #[must_use]
+    pub fn keeping_addresses(mut self) -> Self {
+        self.keeps_addresses = true;
         self
     }
 

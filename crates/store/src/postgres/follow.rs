@@ -12,10 +12,12 @@ use futures_util::{StreamExt as _, stream};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::MissedTickBehavior;
 use tokio_postgres::types::Type;
-use tokio_postgres::{AsyncMessage, Client};
+use tokio_postgres::{AsyncMessage, Client, Notification};
 
 use super::link::Caller;
+use super::notes::{self, Parts};
 use super::{PAUSE, PostgresError, Shared};
+use crate::contract::Watch;
 
 /// How often the journal is looked at although nobody told of a commit.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -96,13 +98,14 @@ impl Duty {
 }
 
 impl Shared {
-    /// Calls `moved` whenever others may have committed or the duty may have changed hands, until the store is closed.
-    pub(super) fn watch(self: &Arc<Self>, moved: Moved) -> Result<(), PostgresError> {
+    /// Tells of the others, and of the duty, until the store is closed.
+    pub(super) fn watch(self: &Arc<Self>, watch: Watch) -> Result<(), PostgresError> {
         let caller = self.link.caller();
         let (listening, renewing) = (Arc::downgrade(self), Arc::downgrade(self));
-        let also = Arc::clone(&moved);
-        self.link.spawn(listen(caller.clone(), listening, moved))?;
-        self.link.spawn(keep_duty(caller, renewing, also))
+        let moved = Arc::clone(&watch.moved);
+        self.link.spawn(listen(caller.clone(), listening, watch))?;
+        self.link.spawn(keep_duty(caller, renewing, moved))?;
+        self.begin_telling()
     }
 
     /// Gives the duty back, so that another need not wait for the lease to lapse.
@@ -127,12 +130,13 @@ impl Shared {
 
 type Given<'g> = [(&'g (dyn tokio_postgres::types::ToSql + Sync), Type); 2];
 
-/// Listens for commits of others, and looks every second.
-async fn listen(caller: Caller, of: Weak<Shared>, moved: Moved) {
+/// Listens for commits and notes of others, and looks every second.
+async fn listen(caller: Caller, of: Weak<Shared>, watch: Watch) {
     let (told, mut notices) = unbounded_channel();
     tokio::spawn(hear(caller, told));
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut parts = Parts::default();
     loop {
         let notice = tokio::select! {
             _ = look.tick() => None,
@@ -142,20 +146,43 @@ async fn listen(caller: Caller, of: Weak<Shared>, moved: Moved) {
             },
         };
         let Some(shared) = of.upgrade() else { return };
-        // Of its own commits nobody need be told, nor of those of other journals.
-        let concerns = notice.is_none_or(|notice| {
-            let (journal, process) = notice.split_once(' ').unwrap_or_default();
-            journal == shared.journal.to_string() && process != shared.duty.name()
-        });
-        drop(shared);
-        if concerns {
-            moved();
+        let (journal, own) = (shared.journal, shared.duty.name());
+        match notice {
+            None => (watch.moved)(),
+            Some(Notice::Note(text)) => {
+                if let Some(note) = parts.take(&text, journal, own) {
+                    (watch.heard)(note);
+                }
+            }
+            // Of its own commits nobody need be told, nor of those of other journals.
+            Some(Notice::Commit(text)) => {
+                let (of_journal, process) = text.split_once(' ').unwrap_or_default();
+                if of_journal == journal.to_string() && process != own {
+                    (watch.moved)();
+                }
+            }
+        }
+    }
+}
+
+/// What the server passes on.
+enum Notice {
+    Commit(String),
+    Note(String),
+}
+
+impl Notice {
+    fn of(notice: &Notification) -> Self {
+        let text = notice.payload().to_owned();
+        match notice.channel() {
+            notes::CHANNEL => Self::Note(text),
+            _ => Self::Commit(text),
         }
     }
 }
 
 /// Passes notices on, over one connection after the other.
-async fn hear(caller: Caller, told: UnboundedSender<String>) {
+async fn hear(caller: Caller, told: UnboundedSender<Notice>) {
     while !told.is_closed() {
         if let Err(error) = hear_once(&caller, &told).await {
             tracing::debug!(%error, "commits of others are looked for, not told");
@@ -164,14 +191,14 @@ async fn hear(caller: Caller, told: UnboundedSender<String>) {
     }
 }
 
-async fn hear_once(caller: &Caller, told: &UnboundedSender<String>) -> Result<(), PostgresError> {
+async fn hear_once(caller: &Caller, told: &UnboundedSender<Notice>) -> Result<(), PostgresError> {
     let (client, mut connection) = caller.call().await?;
     let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
     let told = told.clone();
     let hearing = async move {
         while let Some(message) = messages.next().await {
             if let AsyncMessage::Notification(notice) = message?
-                && told.send(notice.payload().to_owned()).is_err()
+                && told.send(Notice::of(&notice)).is_err()
             {
                 break;
             }
@@ -179,7 +206,9 @@ async fn hear_once(caller: &Caller, told: &UnboundedSender<String>) -> Result<()
         Ok(())
     };
     let asking = async {
-        client.batch_execute("LISTEN chancery").await?;
+        client
+            .batch_execute("LISTEN chancery; LISTEN chancery_notes")
+            .await?;
         // The client has to stay: its end is the connection's.
         std::future::pending::<Result<(), PostgresError>>().await
     };

@@ -9,6 +9,7 @@ mod commit;
 mod follow;
 mod last;
 mod link;
+mod notes;
 mod packed;
 mod reads;
 mod schema;
@@ -28,11 +29,12 @@ use chancery_journal::Head;
 use tokio_postgres::Client;
 
 use crate::cache::Cache;
-use crate::contract::{Batch, CommitError, Store, StoreError};
+use crate::contract::{Batch, CommitError, Store, StoreError, Watch};
 use crate::stillness::{Still, Stillness};
 use crate::windows;
 use follow::Duty;
 use link::Link;
+use notes::Notes;
 
 /// How a store in PostgreSQL is opened.
 #[derive(Clone)]
@@ -178,6 +180,7 @@ struct Shared {
     /// How often changes of others came in.
     foreign: AtomicU64,
     duty: Duty,
+    notes: Notes,
     is_closed: AtomicBool,
 }
 
@@ -239,6 +242,7 @@ impl Postgres {
             still: Stillness::default(),
             foreign: AtomicU64::new(0),
             duty: Duty::new()?,
+            notes: Notes::new(),
             is_closed: AtomicBool::new(false),
         };
         Ok(Self {
@@ -450,7 +454,20 @@ impl Store for Postgres {
     /// A statement is durable when it is answered, whether that is asked for or not.
     fn ops_put(&self, changes: &[RowChange], _synced: bool) -> Result<(), StoreError> {
         let shared = &*self.shared;
-        shared.patiently(|| shared.put_progress(changes))
+        shared.patiently(|| shared.put_progress(changes, None))
+    }
+
+    fn ops_raise(
+        &self,
+        raised: (RowKey, Row),
+        changes: &[RowChange],
+        _synced: bool,
+    ) -> Result<(), StoreError> {
+        let shared = &*self.shared;
+        let (key, value) = raised;
+        let mut changes = changes.to_vec();
+        changes.push((key.clone(), Some(value)));
+        shared.patiently(|| shared.put_progress(&changes, Some(&key)))
     }
 
     fn keep_still(&self) -> Still<'_> {
@@ -469,9 +486,17 @@ impl Store for Postgres {
         self.shared.duty.term()
     }
 
-    fn watch(&self, moved: Arc<dyn Fn() + Send + Sync>) -> Result<(), StoreError> {
+    fn watch(&self, watch: Watch) -> Result<(), StoreError> {
         self.shared.ensure_open()?;
-        Ok(self.shared.watch(moved)?)
+        Ok(self.shared.watch(watch)?)
+    }
+
+    fn tell(&self, note: String) {
+        self.shared.notes.tell(note);
+    }
+
+    fn process(&self) -> &str {
+        self.shared.duty.name()
     }
 
     fn is_durable(&self) -> bool {

@@ -217,7 +217,12 @@ impl Shared {
         })
     }
 
-    pub(super) fn put_progress(&self, changes: &[RowChange]) -> Result<(), PostgresError> {
+    /// Writes progress; the row `raised` never goes back.
+    pub(super) fn put_progress(
+        &self,
+        changes: &[RowChange],
+        raised: Option<&RowKey>,
+    ) -> Result<(), PostgresError> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -227,14 +232,17 @@ impl Shared {
             values,
             removed,
         } = LastChanges::of(changes.iter());
+        let raised = raised.map(|key| key.as_bytes().to_vec());
         self.link.run(async move {
             // One statement is one transaction.
             let sql = "WITH gone AS (
                     DELETE FROM chancery.progress WHERE journal = $1 AND key = ANY ($4)
                 )
-                INSERT INTO chancery.progress (journal, key, value)
+                INSERT INTO chancery.progress AS now (journal, key, value)
                 SELECT $1, key, value FROM unnest($2, $3) AS given (key, value)
-                ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value";
+                ON CONFLICT (journal, key) DO UPDATE SET value = CASE
+                    WHEN excluded.key = $5 THEN greatest(now.value, excluded.value)
+                    ELSE excluded.value END";
             client
                 .execute_typed(
                     sql,
@@ -243,6 +251,7 @@ impl Shared {
                         (&keys, Type::BYTEA_ARRAY),
                         (&values, Type::BYTEA_ARRAY),
                         (&removed, Type::BYTEA_ARRAY),
+                        (&raised, Type::BYTEA),
                     ],
                 )
                 .await?;

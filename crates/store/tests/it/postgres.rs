@@ -1,9 +1,10 @@
 //! What the contract cannot show: several processes on one journal, and a server that goes away (CH-JRN-5).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use chancery_core::rows::RowKey;
-use chancery_store::{CommitError, Postgres, PostgresError, Store};
+use chancery_store::{CommitError, Note, Postgres, PostgresError, Store, Watch};
 use chancery_testkit::postgres_server::PostgresServer;
 use tokio_postgres::NoTls;
 
@@ -213,9 +214,12 @@ fn one_process_has_the_duty_and_gives_it_back() {
         assert_eq!(store.duty(), None, "nobody asked for it");
         let told = told.clone();
         store
-            .watch(std::sync::Arc::new(move || {
-                let _ = told.send(());
-            }))
+            .watch(Watch {
+                moved: Arc::new(move || {
+                    let _ = told.send(());
+                }),
+                heard: Arc::new(|_| {}),
+            })
             .unwrap();
     }
     let holder = || stores.iter().position(|store| store.duty().is_some());
@@ -234,6 +238,45 @@ fn one_process_has_the_duty_and_gives_it_back() {
         moved.recv().unwrap();
     }
     assert_eq!(stores[first].duty(), None);
+}
+
+#[test]
+fn a_note_reaches_the_other_processes_of_the_journal_alone() {
+    // CH-JRN-13
+    let server = PostgresServer::start();
+    let stores = ["told", "told", "untold"].map(|journal| open(&server, journal));
+    let (told, heard) = std::sync::mpsc::channel();
+    for (n, store) in stores.iter().enumerate() {
+        let told = told.clone();
+        let heard = move |note: Note| {
+            let _ = told.send((n, note));
+        };
+        store
+            .watch(Watch {
+                moved: Arc::new(|| {}),
+                heard: Arc::new(heard),
+            })
+            .unwrap();
+    }
+    // A note can be lost while the other does not listen yet; the long one takes several notices.
+    let long = "é".repeat(20_000);
+    let first = loop {
+        stores[0].tell(long.clone());
+        if let Ok(first) = heard.recv_timeout(std::time::Duration::from_millis(100)) {
+            break first;
+        }
+    };
+    assert_eq!(first.0, 1);
+    assert_eq!(first.1.from, stores[0].process());
+    assert_eq!(first.1.text, long);
+    stores[1].tell("back".to_owned());
+    let back = loop {
+        let (n, note) = heard.recv().unwrap();
+        if note.text == "back" {
+            break n;
+        }
+    };
+    assert_eq!(back, 0);
 }
 
 #[test]

@@ -142,6 +142,7 @@ contract! {
     windows::windows_remember_until_their_end,
     windows::windows_outlive_a_stop,
     ops::progress_is_put_and_scanned,
+    ops::a_raised_row_of_progress_never_goes_back,
     races::a_handle_that_lost_a_race_decides_again,
     races::two_handles_commit_in_turn,
     races::a_foreign_head_is_refused,

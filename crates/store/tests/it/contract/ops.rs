@@ -39,3 +39,22 @@ pub fn progress_is_put_and_scanned<F: Factory>() {
             .is_empty()
     );
 }
+
+pub fn a_raised_row_of_progress_never_goes_back<F: Factory>() {
+    // CH-JRN-5, CH-LIM-3: an inbox's cursor, acknowledged on two nodes at once.
+    let (_factory, store) = F::fresh();
+    let now = || store.ops_get(&key("cursor")).unwrap().unwrap().to_vec();
+    let raise = |to: u64, beside: &str| {
+        let raised = (key("cursor"), (&to.to_be_bytes()[..]).into());
+        store
+            .ops_raise(raised, &[put("beside", beside)], true)
+            .unwrap();
+    };
+    for (to, expected) in [(7, 7), (3, 7), (300, 300), (299, 300)] {
+        raise(to, &to.to_string());
+        assert_eq!(now(), u64::to_be_bytes(expected));
+        // What is written with it is not held back.
+        let beside = store.ops_get(&key("beside")).unwrap().unwrap();
+        assert_eq!(*beside, *to.to_string().as_bytes());
+    }
+}
