@@ -26,6 +26,12 @@ pub fn build_folder() -> Result<PathBuf> {
         .context("this program is in no build folder")
 }
 
+/// Whether whoever runs this may do everything; `/proc/self` belongs to the effective user.
+pub fn is_root() -> bool {
+    fs::metadata("/proc/self")
+        .is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0)
+}
+
 /// A file of the tree: its path from the top, with `/`, and its bytes.
 #[derive(Clone, Debug)]
 pub struct TreeFile {

@@ -3,7 +3,7 @@
 //! As root, or with a `sudo` that asks nothing, they are installed. Otherwise the one line to type is printed, and the
 //! exit code is 2: guessing what a machine allows is worse than asking.
 
-use crate::{clients, python, run};
+use crate::{clients, project, python, run};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -45,6 +45,11 @@ const NEEDS: &[Need] = &[
     Need {
         program: "npm",
         package: "npm",
+    },
+    // asks a node the way the pages of docs/ do
+    Need {
+        program: "curl",
+        package: "curl",
     },
     // a client of the broker that is none of ours
     Need {
@@ -153,10 +158,7 @@ fn plan<'a>(packages: &[&'a str], right: &Right) -> Plan<'a> {
 }
 
 fn right() -> Right {
-    // /proc/self belongs to the effective user
-    let is_root = std::fs::metadata("/proc/self")
-        .is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0);
-    if is_root {
+    if project::is_root() {
         return Right::Root;
     }
     let sudo = Command::new("sudo")

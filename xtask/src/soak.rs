@@ -3,7 +3,7 @@
 //! A long run is an ordinary test whose number of rounds comes from an environment variable: what `ci` runs briefly,
 //! this runs for as long as the figures ask.
 
-use crate::{project, run};
+use crate::{dist, project, run};
 use anyhow::Result;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -111,38 +111,97 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// A chore that takes too long for every run.
+struct Chore {
+    name: &'static str,
+    shows: &'static str,
+    work: fn() -> Result<ExitCode>,
+}
+
+const CHORES: &[Chore] = &[
+    Chore {
+        name: "package",
+        shows: "`cargo package --workspace`: every package builds from what is in it alone",
+        work: dist::package,
+    },
+    Chore {
+        name: "dist",
+        shows: "the static program runs its demo in an empty root; completions, manual, Debian package",
+        work: || dist::dist(dist::Build::Release),
+    },
+];
+
+/// One of either.
+enum Work {
+    Test(&'static Step),
+    Chore(&'static Chore),
+}
+
+impl Work {
+    fn all() -> impl Iterator<Item = Self> {
+        let tests = STEPS.iter().map(Self::Test);
+        tests.chain(CHORES.iter().map(Self::Chore))
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Test(step) => step.name,
+            Self::Chore(chore) => chore.name,
+        }
+    }
+
+    fn shows(&self) -> &'static str {
+        match self {
+            Self::Test(step) => step.shows,
+            Self::Chore(chore) => chore.shows,
+        }
+    }
+
+    /// Does it. Did it pass?
+    fn run(&self) -> Result<bool> {
+        let step = match self {
+            Self::Chore(chore) => return Ok((chore.work)()? == ExitCode::SUCCESS),
+            Self::Test(step) => step,
+        };
+        let (passed, results) =
+            run::passes_keeping(&mut command(step), |line| line.starts_with("test result:"))?;
+        // a filter that matches no test would otherwise pass without having run anything
+        Ok(passed && !ran_nothing(&results))
+    }
+}
+
 /// `cargo xtask soak --list`.
 pub fn list() -> Result<ExitCode> {
-    for step in STEPS {
-        println!("{:<12} {}", step.name, step.shows);
+    for work in Work::all() {
+        println!("{:<12} {}", work.name(), work.shows());
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// `cargo xtask soak [STEP]`.
 pub fn soak(only: Option<&str>) -> Result<ExitCode> {
-    let steps: Vec<&Step> = STEPS
-        .iter()
-        .filter(|step| only.is_none_or(|name| name == step.name))
+    let works: Vec<Work> = Work::all()
+        .filter(|work| only.is_none_or(|name| name == work.name()))
         .collect();
-    if steps.is_empty() {
+    if works.is_empty() {
         eprintln!("soak: no such step; these are known:");
         list()?;
         return Ok(ExitCode::from(2));
     }
     let mut all_passed = true;
     let mut report = Vec::new();
-    for step in steps {
+    for work in works {
         let started = Instant::now();
-        let (passed, results) =
-            run::passes_keeping(&mut command(step), |line| line.starts_with("test result:"))?;
-        // a filter that matches no test would otherwise pass without having run anything
-        let passed = passed && !ran_nothing(&results);
+        // an error is a failed step, not the end of the run
+        let passed = work.run().unwrap_or_else(|error| {
+            eprintln!("{}: {error:#}", work.name());
+            false
+        });
         all_passed &= passed;
         let verdict = if passed { "passed" } else { "FAILED" };
         report.push(format!(
             "{:<12} {:>8.1} s  {verdict}",
-            step.name,
+            work.name(),
             started.elapsed().as_secs_f64()
         ));
     }

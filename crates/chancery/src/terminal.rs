@@ -2,7 +2,7 @@
 //!
 //! Colour and progress only where a person looks (a terminal, and `NO_COLOR` not set); `--json` for machines.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,14 +19,19 @@ pub struct Terminal {
     colour: bool,
 }
 
+/// Whether what is written there is read on a terminal, by somebody who has not asked for no colour.
+pub(crate) fn wants_colour(output: &impl IsTerminal) -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !refused && output.is_terminal()
+}
+
 impl Terminal {
     /// The outputs of this process.
     pub fn of_process(json: bool) -> Self {
         let stdout = io::stdout();
-        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self {
             json,
-            colour: !json && wanted && stdout.is_terminal(),
+            colour: !json && wants_colour(&stdout),
             out: Box::new(io::BufWriter::with_capacity(1 << 16, stdout)),
         }
     }

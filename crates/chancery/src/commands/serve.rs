@@ -99,6 +99,7 @@ pub(crate) fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("CHANCERY_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(crate::terminal::wants_colour(&std::io::stderr()))
         .with_writer(std::io::stderr)
         .try_init();
 }

@@ -136,6 +136,32 @@ fn the_compose_file_says_what_the_program_knows() {
 }
 
 #[test]
+fn what_the_dockerfile_copies_is_there_or_is_built() {
+    let image = deployed("Dockerfile");
+    let copied = after(&image, "COPY");
+    assert_eq!(copied.len(), 2);
+    let folder = after(&image, "WORKDIR")[0];
+    let built = after(&image, "RUN")[0];
+    assert!(built.starts_with("cargo build --release "), "{built}");
+    let program = built.split(" -p ").nth(1).unwrap();
+    let manifest = format!("crates/{program}/Cargo.toml");
+    assert!(workspace().join(manifest).is_file(), "{program}");
+    for line in copied {
+        let parts: Vec<&str> = line.split(' ').collect();
+        match parts[..] {
+            [from, _] => assert!(workspace().join(from).exists(), "{from}"),
+            ["--from=build", from, to] => {
+                assert_eq!(from, format!("{folder}/target/release/{program}"));
+                assert_eq!(words(after(&image, "ENTRYPOINT")[0]), [to]);
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    let ignored = std::fs::read_to_string(workspace().join(".dockerignore")).unwrap();
+    assert!(ignored.lines().any(|line| line == "target"));
+}
+
+#[test]
 fn the_page_says_that_compose_was_not_started() {
     let page = std::fs::read_to_string(workspace().join("docs/operations/deployment.md")).unwrap();
     assert!(page.contains("This file has not been started here"));

@@ -1,6 +1,6 @@
 //! Help: one screen, groups, an example with every command (CH-CLI-1).
 
-use crate::support::Place;
+use crate::support::{Place, workspace};
 
 fn help(arguments: &[&str]) -> String {
     Place::new().run(arguments).exits(0).text()
@@ -64,6 +64,7 @@ const COMMANDS: &[&str] = &[
     "reject",
     "world",
     "world apply",
+    "world hash",
     "vibe",
     "vibe ap2",
     "vibe ap2 export",
@@ -118,4 +119,25 @@ fn help_of_every_command() {
         assert!(text.contains("Example:\n  "), "{command}");
         insta::assert_snapshot!(command.replace(' ', "_"), text);
     }
+}
+
+#[test]
+fn the_page_of_commands_is_what_the_program_writes() {
+    // CH-CLI-1
+    let told = help(&["man", "--markdown"]);
+    let with_own = |command: &&&str| {
+        COMMANDS
+            .iter()
+            .any(|it| it.starts_with(&format!("{command} ")))
+    };
+    let (groups, commands): (Vec<&&str>, Vec<&&str>) = COMMANDS.iter().partition(with_own);
+    for command in &commands {
+        assert!(
+            told.contains(&format!("\n## `chancery {command}`\n")),
+            "{command}"
+        );
+    }
+    assert_eq!(told.matches("\n## ").count(), COMMANDS.len() - groups.len());
+    let page = std::fs::read_to_string(workspace().join("docs/commands.md")).unwrap();
+    assert!(page == told, "chancery man --markdown > docs/commands.md");
 }

@@ -90,6 +90,12 @@ fn every_metric_of_the_sources_and_of_a_running_node_is_listed() {
 #[test]
 fn the_page_is_what_the_program_says() {
     let page = std::fs::read_to_string(workspace().join("docs/metrics.md")).unwrap();
-    let said = Place::new().run(&["schema", "metrics"]).exits(0).text();
-    assert!(page == said, "chancery schema metrics > docs/metrics.md");
+    let said = Place::new()
+        .run(&["schema", "metrics", "--markdown"])
+        .exits(0)
+        .text();
+    assert!(
+        page == said,
+        "chancery schema metrics --markdown > docs/metrics.md"
+    );
 }

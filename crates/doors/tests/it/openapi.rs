@@ -32,6 +32,25 @@ fn what_is_published_is_what_is_served() {
     assert!(is_same, "chancery schema openapi > docs/openapi.json");
 }
 
+// interface 2
+#[test]
+fn the_page_of_paths_lists_each_once_with_its_rule() {
+    let page = openapi::page();
+    for route in routes() {
+        let row = format!("| `{} {}` | {} |", route.method, route.path, route.what);
+        assert_eq!(page.matches(&row).count(), 1, "{row}");
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    assert_eq!(rows.count(), routes().len());
+    assert!(page.contains("| `GET /admin/keys` | lists keys | a token with `admin` |"));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/endpoints.md");
+    let is_same = std::fs::read_to_string(path).unwrap() == page;
+    assert!(
+        is_same,
+        "chancery schema openapi --markdown > docs/endpoints.md"
+    );
+}
+
 fn references(value: &Value, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {

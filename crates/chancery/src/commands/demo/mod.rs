@@ -160,3 +160,31 @@ fn tell_end(args: &DemoArgs, steps: usize, terminal: &mut Terminal) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_fails_is_named_and_the_exit_is_not_0() {
+        // CH-CLI-2, CH-CLI-3
+        for json in [false, true] {
+            let mut terminal = Terminal::of_process(json);
+            let mut playbill = Playbill {
+                terminal: &mut terminal,
+                steps: 0,
+            };
+            let done = Ok(Shown::new().line("shown").with("seq", 1));
+            playbill.show("a message arrives", done).unwrap();
+            let failed = playbill.show("it comes again", Err("it was accepted".to_owned()));
+            let Err(Failed::Told(failure)) = failed else {
+                panic!("the story went on");
+            };
+            assert_ne!(failure.exit.code(), 0);
+            assert_eq!(
+                failure.what,
+                "step 2 (it comes again) did not give what it should: it was accepted"
+            );
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! A path without an operation is described by its path alone, and a test fails: nothing is left out in silence.
 
 mod operations;
+mod page;
 mod refusals;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use super::reply::{Reply, reply};
 use super::router::{Shape, shape};
 use super::table::{Route, routes};
 use operations::Operation;
+pub use page::page;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 /// The parts that are the same for several operations.

@@ -1,0 +1,145 @@
+//! README and the pages under docs/, typed word by word: what is printed there is what the program prints.
+//!
+//! The `console` blocks of a section are one session, in an empty folder of its own. A block that cannot be run here has the
+//! mark `<!-- not run: reason -->` above it, and there are few of them.
+
+#[allow(dead_code, reason = "the chores use all of it")]
+#[path = "../../../../xtask/src/pages.rs"]
+mod pages;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use chancery_testkit::postgres_server::PostgresServer;
+use pages::{Block, Typed};
+
+use crate::support::{Place, workspace};
+
+/// How many blocks of all pages may be left out.
+const MOST_NOT_RUN: usize = 10;
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(workspace().join(page)).unwrap()
+}
+
+/// The pages that a reader types from. The specification is read, not typed.
+fn all_pages() -> Vec<String> {
+    fn below(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                below(&path, found);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                found.push(path);
+            }
+        }
+    }
+    let root = workspace();
+    let mut found = Vec::new();
+    below(&root.join("docs"), &mut found);
+    found.retain(|path| !path.starts_with(root.join("docs/spec")));
+    let from_root = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
+    let mut pages: Vec<String> = found.iter().map(from_root).collect();
+    pages.sort();
+    pages
+}
+
+/// The fenced blocks of a page.
+fn blocks(page: &str) -> Vec<Block> {
+    pages::blocks(&read(page)).unwrap_or_else(|fault| panic!("{page}: {fault}"))
+}
+
+#[test]
+fn every_command_of_the_readme_prints_what_it_says() {
+    // CH-CLI-1, CH-CLI-2, VX-RUN-2, VX-RUN-4, VX-RUN-6, VC-PRIV-1, VC-GATE-1, VC-GEN-6, VA-CLI-2, VA-REP-3
+    let blocks = blocks("README.md");
+    let sessions = pages::sessions(&blocks);
+    assert_eq!(sessions.len(), 4, "one for each protocol");
+    for (section, session) in sessions {
+        assert!(session.len() >= 8, "{section}");
+        type_all(section, &session, None);
+    }
+}
+
+#[test]
+fn every_command_of_the_pages_prints_what_they_say() {
+    // CH-CLI-1, CH-CLI-3, CH-ID-1, CH-ID-2, CH-NET-2, CH-NET-4, CH-JRN-2, CH-JRN-5, CH-JRN-7, VX-KEY-4, VX-KEY-5, VC-GATE-1, VC-ADR-7
+    let mut typed = 0;
+    for page in all_pages() {
+        for (section, session) in pages::sessions(&blocks(&page)) {
+            let wants_database = session.iter().any(|it| it.command.contains("$DATABASE"));
+            let server = wants_database.then(PostgresServer::start);
+            type_all(&format!("{page} {section}"), &session, server.as_ref());
+            typed += 1;
+        }
+    }
+    assert!(typed >= 12, "{typed} sessions");
+}
+
+#[test]
+fn what_is_not_run_is_marked_and_rare() {
+    let mut not_run = Vec::new();
+    for page in all_pages().into_iter().chain(["README.md".to_owned()]) {
+        for block in blocks(&page) {
+            if let Some(reason) = &block.not_run {
+                assert!(!reason.is_empty(), "{page}: a mark without a reason");
+                not_run.push(format!("{page}: {reason}"));
+                continue;
+            }
+            let text = &block.text;
+            match block.language.as_str() {
+                "console" | "text" => {}
+                "json" => drop(serde_json::from_str::<serde_json::Value>(text).unwrap()),
+                "toml" => drop(toml::from_str::<toml::Table>(text).unwrap()),
+                other => panic!("{page}: a block of {other:?} is neither run nor marked:\n{text}"),
+            }
+        }
+    }
+    println!("not run: {}\n{}", not_run.len(), not_run.join("\n"));
+    assert!(not_run.len() <= MOST_NOT_RUN, "{not_run:#?}");
+}
+
+#[test]
+fn every_link_between_pages_leads_somewhere() {
+    for page in all_pages().into_iter().chain(["README.md".to_owned()]) {
+        let text = read(&page);
+        let folder = workspace().join(&page).parent().unwrap().to_owned();
+        let targets = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.contains("://")) {
+            let file = target.split('#').next().unwrap();
+            assert!(folder.join(file).exists(), "{page}: {target}");
+        }
+    }
+}
+
+fn type_all(what: &str, session: &[Typed], database: Option<&PostgresServer>) {
+    let place = Place::new();
+    let program = Path::new(env!("CARGO_BIN_EXE_chancery"));
+    let path = std::env::var("PATH").unwrap();
+    let folder = program.parent().unwrap().display();
+    // Two minutes are plenty; a node that does not come up must not keep a reader waiting, nor this test.
+    let mut command = Command::new("timeout");
+    command
+        .args(["120", "bash", "-c", &pages::script(session)])
+        .current_dir(place.path("."))
+        .env("PATH", format!("{folder}:{path}"))
+        .stdin(Stdio::null());
+    // A reader has none of the variables that tests are told things with.
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHANCERY_")) {
+        command.env_remove(name);
+    }
+    if let Some(server) = database {
+        command.env("DATABASE", server.url());
+    }
+    let out = command.output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let difference = pages::difference(session, &pages::printed(&text));
+    assert!(
+        difference.is_none(),
+        "{what}: {}\n{text}",
+        difference.unwrap_or_default()
+    );
+}

@@ -1,0 +1,262 @@
+//! The first hour of a stranger: a fresh clone with nothing beside it, an empty home, an ordinary user, and the README
+//! typed word by word.
+//!
+//! Root hands over to `nobody`. What the stranger has is what the README asks for, a Rust toolchain and the tools of the
+//! system, and how this machine reaches its package registries.
+
+use crate::pages::{self, Block, Printed, Typed};
+use crate::{project, run};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Whom root hands over to.
+const NOBODY: [&str; 2] = ["nobody", "nogroup"];
+/// Variables that say how a machine reaches its registries, by a part of their names.
+const NETWORK: [&str; 5] = ["_proxy", "_PROXY", "SSL_CERT", "CA_BUNDLE", "CARGO_HTTP_"];
+/// Whatever a stranger's machine has.
+const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The second of the two commands; it takes longer than the rest of the hour.
+const CI: &str = "cargo xtask ci";
+
+/// What is asked.
+#[derive(Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// Types `cargo xtask ci` as well.
+    pub ci: bool,
+    /// A folder to build in, which may be warm; made and handed over where it is not there.
+    pub target: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// Reads the words behind the command.
+    pub fn of(words: &[&str]) -> Option<Self> {
+        let mut wanted = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--ci" => wanted.ci = true,
+                "--target" => wanted.target = Some(PathBuf::from(words.next()?)),
+                _ => return None,
+            }
+        }
+        Some(wanted)
+    }
+}
+
+/// The stranger: where it is, and how it starts a program.
+struct Stranger {
+    home: PathBuf,
+    clone: PathBuf,
+    path: String,
+    is_other: bool,
+}
+
+/// `cargo xtask first-hour`.
+pub fn first_hour(wanted: &Wanted) -> Result<ExitCode> {
+    let begun = Instant::now();
+    let place = tempfile::tempdir()?;
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755))?;
+    let stranger = Stranger::arrive(place.path(), wanted)?;
+    tell(begun, "clone", begun.elapsed().as_secs_f64());
+    let readme = fs::read_to_string(stranger.clone.join("README.md"))?;
+    let blocks = pages::blocks(&readme).map_err(anyhow::Error::msg)?;
+    for command in to_build(&blocks, wanted.ci) {
+        let started = Instant::now();
+        ensure!(
+            run::passes(&mut stranger.shell(&stranger.clone, &command))?,
+            "failed: {command}"
+        );
+        tell(begun, &command, started.elapsed().as_secs_f64());
+    }
+    for (section, session) in pages::sessions(&blocks) {
+        println!("\n== {section}");
+        let folder = stranger.empty_folder()?;
+        stranger.types(begun, &folder, &session)?;
+    }
+    println!("\nfirst-hour: {:.0} s", begun.elapsed().as_secs_f64());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line: since the beginning, for this step, and what it was.
+fn tell(begun: Instant, what: &str, seconds: f64) {
+    let first = what.lines().next().unwrap_or_default();
+    println!(
+        "{:>8.1} s {seconds:>8.1} s  {first}",
+        begun.elapsed().as_secs_f64()
+    );
+}
+
+/// The commands that the README marks as not run by its test: they get the program, which the test has.
+fn to_build(blocks: &[Block], with_ci: bool) -> Vec<String> {
+    let marked = blocks
+        .iter()
+        .filter(|block| block.language == "console" && block.not_run.is_some());
+    let commands = marked.flat_map(|block| pages::commands(&block.text));
+    commands
+        .map(|typed| typed.command)
+        .filter(|command| with_ci || !command.starts_with(CI))
+        .collect()
+}
+
+impl Stranger {
+    fn arrive(place: &Path, wanted: &Wanted) -> Result<Self> {
+        let (home, alone) = (place.join("home"), place.join("alone"));
+        fs::create_dir(&home)?;
+        fs::create_dir(&alone)?;
+        let clone = alone.join("chancery");
+        let mut git = Command::new("git");
+        git.args(["clone", "--quiet", "--no-hardlinks"])
+            .arg(project::root())
+            .arg(&clone);
+        ensure!(run::passes(&mut git)?, "no clone");
+        let rust = toolchain()?;
+        let stranger = Self {
+            path: format!(
+                "{}:{}:{SYSTEM_PATH}",
+                rust.display(),
+                clone.join("target/release").display()
+            ),
+            home,
+            clone,
+            is_other: project::is_root(),
+        };
+        registries(&stranger.home)?;
+        if let Some(target) = &wanted.target {
+            stranger.builds_in(target)?;
+        }
+        stranger.own(place)?;
+        let can_build = stranger
+            .command("cargo", &stranger.home)
+            .arg("--version")
+            .output();
+        let can_build = can_build.is_ok_and(|told| told.status.success());
+        ensure!(can_build, "an ordinary user cannot run {}", rust.display());
+        Ok(stranger)
+    }
+
+    /// Hands a folder over.
+    fn own(&self, folder: &Path) -> Result<()> {
+        if !self.is_other {
+            return Ok(());
+        }
+        let mut chown = Command::new("chown");
+        chown.args(["--recursive", &NOBODY.join(":")]).arg(folder);
+        ensure!(run::passes(&mut chown)?, "cannot hand the clone over");
+        Ok(())
+    }
+
+    /// Lets the clone build in another folder, through a link where cargo looks.
+    fn builds_in(&self, target: &Path) -> Result<()> {
+        let target = std::path::absolute(target)?;
+        if !target.exists() {
+            fs::create_dir_all(&target)?;
+            self.own(&target)?;
+        }
+        std::os::unix::fs::symlink(&target, self.clone.join("target"))
+            .context("the clone has a folder target")
+    }
+
+    fn empty_folder(&self) -> Result<PathBuf> {
+        let folder = self.home.join("session");
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir(&folder)?;
+        self.own(&folder)?;
+        Ok(folder)
+    }
+
+    /// A program as the stranger starts it.
+    fn command(&self, program: &str, folder: &Path) -> Command {
+        let mut command = Command::new("setpriv");
+        if self.is_other {
+            command.args(["--reuid", NOBODY[0], "--regid", NOBODY[1], "--clear-groups"]);
+        }
+        command.arg(program).current_dir(folder).env_clear();
+        command.env("HOME", &self.home).env("PATH", &self.path);
+        command.env("TMPDIR", &self.home).env("LANG", "C.UTF-8");
+        let network =
+            std::env::vars().filter(|(name, _)| NETWORK.iter().any(|part| name.contains(part)));
+        command.envs(network);
+        command
+    }
+
+    fn shell(&self, folder: &Path, command: &str) -> Command {
+        let mut shell = self.command("bash", folder);
+        shell.args(["-c", command]);
+        shell
+    }
+
+    /// Types a session and tells the time of each command; what is printed must be what the page says.
+    fn types(&self, begun: Instant, folder: &Path, session: &[Typed]) -> Result<()> {
+        let mut last = now()?;
+        let out = self.shell(folder, &pages::script(session)).output()?;
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let printed = pages::printed(&text);
+        for (Printed { lines, ended }, typed) in printed.iter().zip(session) {
+            tell(begun, &format!("$ {}", typed.command), ended - last);
+            lines.iter().for_each(|line| println!("{:22}{line}", ""));
+            last = *ended;
+        }
+        match pages::difference(session, &printed) {
+            Some(difference) => bail!("{difference}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn now() -> Result<f64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
+}
+
+/// The folder of the programs of the toolchain that runs this.
+fn toolchain() -> Result<PathBuf> {
+    let sysroot = Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .output()?;
+    run::succeeded(&sysroot)?;
+    let sysroot = String::from_utf8(sysroot.stdout)?;
+    Ok(Path::new(sysroot.trim()).join("bin"))
+}
+
+/// A machine may have its own way to the registry: that is part of the machine, not of anybody's home.
+fn registries(home: &Path) -> Result<()> {
+    let own = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let own = own.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let config = own.map(|folder| folder.join("config.toml"));
+    if let Some(config) = config.filter(|path| path.is_file()) {
+        fs::create_dir(home.join(".cargo"))?;
+        fs::copy(config, home.join(".cargo/config.toml"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_behind_the_command() {
+        assert_eq!(Wanted::of(&[]), Some(Wanted::default()));
+        let both = Wanted::of(&["--ci", "--target", "/warm"]).unwrap();
+        assert!(both.ci && both.target.as_deref() == Some(Path::new("/warm")));
+        assert_eq!(Wanted::of(&["--target"]), None);
+        assert_eq!(Wanted::of(&["ci"]), None);
+    }
+
+    #[test]
+    fn the_readme_has_two_commands_a_build_and_a_session_for_each_protocol() {
+        let readme = fs::read_to_string(project::root().join("README.md")).unwrap();
+        let blocks = pages::blocks(&readme).unwrap();
+        let commands = to_build(&blocks, true);
+        assert_eq!(commands.len(), 4, "{commands:?}");
+        assert!(commands[0].starts_with("cargo run --release -p chancery -- demo"));
+        assert!(commands[1].starts_with(CI));
+        assert_eq!(to_build(&blocks, false).len(), 3);
+        assert_eq!(pages::sessions(&blocks).len(), 4);
+    }
+}
