@@ -30,7 +30,6 @@ __all__ = [
 
 Dialect = Literal["rfc8785", "python", "vibe", "vacant"]
 Protocol = Literal["value-context", "vibe", "vacant", "agh"]
-Signed = Literal["value-context", "vacant"]
 
 
 @dataclass(frozen=True)
@@ -74,16 +73,21 @@ def canonicalize(text: str | bytes, dialect: Dialect = "rfc8785") -> bytes:
     return _native.canonicalize(_bytes(text), dialect)
 
 
-def sign(protocol: Signed, envelope: str | bytes, seed: bytes) -> bytes:
+def sign(protocol: Protocol, envelope: str | bytes, seed: bytes, key_id: str | None = None) -> bytes:
     """The envelope with its signature under the key of a 32-byte seed.
 
-    value-context takes and gives an envelope; vacant takes and gives the JSON-RPC request of a call.
+    value-context, vibe and agh take and give an envelope; vacant takes and gives the JSON-RPC request of a call. vibe signs with
+    ES256 (the seed is the scalar) and needs the name of the key; the others sign with Ed25519. The `from` of agh is the handle of
+    the key.
     """
-    return _native.sign(protocol, _bytes(envelope), seed)
+    return _native.sign(protocol, _bytes(envelope), seed, key_id)
 
 
-def verify(protocol: Signed, envelope: str | bytes, public_key: bytes) -> bool:
-    """Whether the signature of an envelope holds under a public key of 32 bytes."""
+def verify(protocol: Protocol, envelope: str | bytes, public_key: bytes) -> bool:
+    """Whether the signature of an envelope holds under a public key.
+
+    It has 32 bytes, and in vibe 64: x and y of its JWK.
+    """
     return _native.verify(protocol, _bytes(envelope), public_key)
 
 

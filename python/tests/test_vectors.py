@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import unittest
@@ -11,6 +12,8 @@ from typing import Any
 import chancery
 
 VECTORS = Path(os.environ["TEST_VECTORS"])
+# The public key of RFC 8032, test 1.
+OTHER = bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
 
 
 def cases(name: str) -> list[dict[str, Any]]:
@@ -84,6 +87,54 @@ class Signatures(unittest.TestCase):
                     except ValueError:
                         found = False
                     self.assertEqual(found, case.get("verifies", True))
+
+    def test_agh(self) -> None:
+        # AG-TRU-5, AG-TRU-6, AG-TRU-10
+        for case in cases("agh/trust.json"):
+            with self.subTest(case["id"]):
+                envelope = case["envelope"]
+                proof = envelope.get("proof") or {}
+                key = base64.urlsafe_b64decode(proof.get("pubkey", "")[:43] + "=")
+                if len(key) != 32:
+                    continue
+                found = chancery.verify("agh", json.dumps(envelope), key)
+                self.assertEqual(found, case["expect"] == "verified")
+                if "seed_hex" in case:
+                    seed = bytes.fromhex(case["seed_hex"])
+                    signed = json.loads(chancery.sign("agh", json.dumps({**envelope, "proof": None}), seed))
+                    self.assertEqual(signed, envelope)
+                    self.assertFalse(chancery.verify("agh", json.dumps(envelope), OTHER))
+                    with self.assertRaises(ValueError):
+                        chancery.sign("agh", json.dumps({**envelope, "from": "somebody.else"}), seed)
+
+    def test_vibe(self) -> None:
+        # VC-SIG-2, VC-SIG-7: the scalar and the signature are those of the specification
+        scalar = bytes.fromhex("db7c60e87c8d38a349c21a654c20b84bcb9781ea1b9795ee4d3ee9f5ed099fe5")
+        file = json.loads((VECTORS / "vibe/signed.json").read_text())
+        transcript = next(it for it in file["transcripts"] if it["id"] == "signed/vector")
+        jwk = transcript["world"]["keys"][0]["jwk"]
+        key = b"".join(base64.urlsafe_b64decode(jwk[name] + "=") for name in "xy")
+        refused = [it["send"] for it in transcript["steps"] if it["expect"].get("code") == "signature_invalid"]
+        self.assertGreaterEqual(len(refused), 4)
+        for envelope in refused:
+            self.assertFalse(chancery.verify("vibe", json.dumps(envelope), key), envelope)
+        # what was signed: the second of them without the member that was added
+        whole = {name: value for name, value in refused[1].items() if name != "x_new"}
+        self.assertTrue(chancery.verify("vibe", json.dumps(whole), key))
+        unsigned = {name: value for name, value in whole.items() if name != "signature"}
+        self.assertFalse(chancery.verify("vibe", json.dumps(unsigned), key))
+        signed = json.loads(chancery.sign("vibe", json.dumps(unsigned), scalar, "k1"))
+        self.assertEqual(signed, whole)
+        for other in [b'{"alg":"ES256","kid":"k1" }', b'{"alg":"ES256","kid":"k2"}']:
+            header = base64.urlsafe_b64encode(other).rstrip(b"=").decode()
+            changed = header + ".." + signed["signature"].split("..")[1]
+            self.assertFalse(chancery.verify("vibe", json.dumps({**signed, "signature": changed}), key))
+
+    def test_the_name_of_a_key_belongs_to_vibe(self) -> None:
+        with self.assertRaises(ValueError):
+            chancery.sign("vibe", "{}", bytes(31) + b"\x01")
+        with self.assertRaises(ValueError):
+            chancery.sign("value-context", "{}", bytes(32), "k1")
 
     def test_a_wrong_key_is_an_error(self) -> None:
         with self.assertRaises(ValueError):

@@ -11,12 +11,20 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Whom root hands over to.
 const NOBODY: [&str; 2] = ["nobody", "nogroup"];
 /// Variables that say how a machine reaches its registries, by a part of their names.
-const NETWORK: [&str; 5] = ["_proxy", "_PROXY", "SSL_CERT", "CA_BUNDLE", "CARGO_HTTP_"];
+const NETWORK: [&str; 7] = [
+    "_proxy",
+    "_PROXY",
+    "SSL_CERT",
+    "CA_BUNDLE",
+    "CA_CERTS",
+    "PIP_CERT",
+    "CARGO_HTTP_",
+];
 /// Whatever a stranger's machine has.
 const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The second of the two commands; it takes longer than the rest of the hour.
@@ -50,6 +58,7 @@ impl Wanted {
 /// The stranger: where it is, and how it starts a program.
 struct Stranger {
     home: PathBuf,
+    temporary: PathBuf,
     clone: PathBuf,
     path: String,
     is_other: bool,
@@ -57,37 +66,49 @@ struct Stranger {
 
 /// `cargo xtask first-hour`.
 pub fn first_hour(wanted: &Wanted) -> Result<ExitCode> {
-    let begun = Instant::now();
+    let mut clock = Clock::start()?;
     let place = tempfile::tempdir()?;
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755))?;
     let stranger = Stranger::arrive(place.path(), wanted)?;
-    tell(begun, "clone", begun.elapsed().as_secs_f64());
+    clock.tell("clone", now()?);
     let readme = fs::read_to_string(stranger.clone.join("README.md"))?;
     let blocks = pages::blocks(&readme).map_err(anyhow::Error::msg)?;
     for command in to_build(&blocks, wanted.ci) {
-        let started = Instant::now();
-        ensure!(
-            run::passes(&mut stranger.shell(&stranger.clone, &command))?,
-            "failed: {command}"
-        );
-        tell(begun, &command, started.elapsed().as_secs_f64());
+        let done = stranger.shell(&stranger.clone, &command).status()?;
+        ensure!(done.success(), "failed: {command}");
+        clock.tell(&command, now()?);
     }
     for (section, session) in pages::sessions(&blocks) {
         println!("\n== {section}");
         let folder = stranger.empty_folder()?;
-        stranger.types(begun, &folder, &session)?;
+        stranger.types(&mut clock, &folder, &session)?;
     }
-    println!("\nfirst-hour: {:.0} s", begun.elapsed().as_secs_f64());
+    println!("\nfirst-hour: {:.0} s", now()? - clock.begun);
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line: since the beginning, for this step, and what it was.
-fn tell(begun: Instant, what: &str, seconds: f64) {
-    let first = what.lines().next().unwrap_or_default();
-    println!(
-        "{:>8.1} s {seconds:>8.1} s  {first}",
-        begun.elapsed().as_secs_f64()
-    );
+/// When it began and when the last step ended, in Unix seconds.
+struct Clock {
+    begun: f64,
+    last: f64,
+}
+
+impl Clock {
+    fn start() -> Result<Self> {
+        let now = now()?;
+        Ok(Self {
+            begun: now,
+            last: now,
+        })
+    }
+
+    /// One line for a step that ended: since the beginning, for this step, and what it was.
+    fn tell(&mut self, what: &str, ended: f64) {
+        let first = what.lines().next().unwrap_or_default();
+        let (at, took) = (ended - self.begun, ended - self.last);
+        println!("{at:>8.1} s {took:>8.1} s  {first}");
+        self.last = ended;
+    }
 }
 
 /// The commands that the README marks as not run by its test: they get the program, which the test has.
@@ -104,9 +125,10 @@ fn to_build(blocks: &[Block], with_ci: bool) -> Vec<String> {
 
 impl Stranger {
     fn arrive(place: &Path, wanted: &Wanted) -> Result<Self> {
-        let (home, alone) = (place.join("home"), place.join("alone"));
-        fs::create_dir(&home)?;
-        fs::create_dir(&alone)?;
+        let [home, temporary, alone] = ["home", "tmp", "alone"].map(|name| place.join(name));
+        for folder in [&home, &temporary, &alone] {
+            fs::create_dir(folder)?;
+        }
         let clone = alone.join("chancery");
         let mut git = Command::new("git");
         git.args(["clone", "--quiet", "--no-hardlinks"])
@@ -121,6 +143,7 @@ impl Stranger {
                 clone.join("target/release").display()
             ),
             home,
+            temporary,
             clone,
             is_other: project::is_root(),
         };
@@ -145,8 +168,7 @@ impl Stranger {
         }
         let mut chown = Command::new("chown");
         chown.args(["--recursive", &NOBODY.join(":")]).arg(folder);
-        ensure!(run::passes(&mut chown)?, "cannot hand the clone over");
-        Ok(())
+        run::succeeded(&chown.output()?)
     }
 
     /// Lets the clone build in another folder, through a link where cargo looks.
@@ -161,7 +183,7 @@ impl Stranger {
     }
 
     fn empty_folder(&self) -> Result<PathBuf> {
-        let folder = self.home.join("session");
+        let folder = self.temporary.join("session");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
@@ -178,7 +200,9 @@ impl Stranger {
         }
         command.arg(program).current_dir(folder).env_clear();
         command.env("HOME", &self.home).env("PATH", &self.path);
-        command.env("TMPDIR", &self.home).env("LANG", "C.UTF-8");
+        command
+            .env("TMPDIR", &self.temporary)
+            .env("LANG", "C.UTF-8");
         let network =
             std::env::vars().filter(|(name, _)| NETWORK.iter().any(|part| name.contains(part)));
         command.envs(network);
@@ -192,15 +216,13 @@ impl Stranger {
     }
 
     /// Types a session and tells the time of each command; what is printed must be what the page says.
-    fn types(&self, begun: Instant, folder: &Path, session: &[Typed]) -> Result<()> {
-        let mut last = now()?;
+    fn types(&self, clock: &mut Clock, folder: &Path, session: &[Typed]) -> Result<()> {
         let out = self.shell(folder, &pages::script(session)).output()?;
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         let printed = pages::printed(&text);
         for (Printed { lines, ended }, typed) in printed.iter().zip(session) {
-            tell(begun, &format!("$ {}", typed.command), ended - last);
+            clock.tell(&format!("$ {}", typed.command), *ended);
             lines.iter().for_each(|line| println!("{:22}{line}", ""));
-            last = *ended;
         }
         match pages::difference(session, &printed) {
             Some(difference) => bail!("{difference}"),
