@@ -29,6 +29,7 @@ use crate::sequencer::Decided;
 use crate::sidelogs::SideLogs;
 use crate::soft::{SharedAgh, Soft, SoftLimits};
 use crate::timers::Timers;
+use crate::trace::Spans;
 use crate::vault::Vault;
 
 /// How far the machine's clock may be behind the journal's time at start (CH-JRN-14).
@@ -59,6 +60,8 @@ pub struct Options<S: Suite> {
     pub side_logs: SideLogs,
     /// Who decides and commits.
     pub hands: Hands,
+    /// Where the spans of recorded traces go; none where nobody collects them.
+    pub spans: Option<Arc<Spans>>,
 }
 
 /// Why a node did not start.
@@ -93,6 +96,7 @@ pub struct Node<S: Suite> {
     timers: Arc<Timers>,
     duties: Arc<Duties>,
     side_logs: Arc<SideLogs>,
+    spans: Option<Arc<Spans>>,
     soft_limits: SoftLimits,
     agh: SharedAgh,
     peers_changed: watch::Sender<()>,
@@ -142,10 +146,9 @@ impl<S: Suite> Node<S> {
         ));
         let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
         let in_force = InForce::of_rows(&*options.suite, rows)?;
-        let soft_limits = options.soft_limits;
         let agh = SharedAgh::new(AghSoft::new(&AghSettings::default()).into());
         let (of_inboxes, of_store) = (Arc::clone(&inboxes), Arc::clone(&options.store));
-        let soft = Soft::new(soft_limits, of_inboxes, of_store, Arc::clone(&agh));
+        let soft = Soft::new(options.soft_limits, of_inboxes, of_store, Arc::clone(&agh));
         let parts = Parts {
             suite: options.suite,
             store: options.store,
@@ -184,7 +187,8 @@ impl<S: Suite> Node<S> {
             timers,
             duties,
             side_logs,
-            soft_limits,
+            spans: options.spans,
+            soft_limits: options.soft_limits,
             agh,
             peers_changed,
             suspended,
@@ -302,6 +306,11 @@ impl<S: Suite> Node<S> {
                 Err(full)
             }
         })
+    }
+
+    /// Where spans go; none where nobody collects them.
+    pub fn spans(&self) -> Option<&Arc<Spans>> {
+        self.spans.as_ref()
     }
 
     /// Where refusals and events are noted.
