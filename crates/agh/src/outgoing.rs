@@ -14,6 +14,11 @@ use crate::trust::unsigned_proof;
 /// Members that the node sets; a caller may give `id` and nothing else of them.
 const OF_THE_NODE: [&str; 3] = ["protocol", "ts", "proof"];
 
+/// The members of `ext` that W3C trace context is in.
+pub const TRACEPARENT: &str = "traceparent";
+/// See [`TRACEPARENT`].
+pub const TRACESTATE: &str = "tracestate";
+
 /// An envelope to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outgoing {
@@ -55,6 +60,23 @@ impl Outgoing {
             workspace,
             signed: false,
         })
+    }
+
+    /// Names the place in a trace that it is sent from, in `ext`, unless it names one itself. What is no map stays as it
+    /// is: the rules say what is wrong with it.
+    pub fn name_trace(&mut self, traceparent: &str, tracestate: Option<&str>) {
+        let ext = self
+            .members
+            .get("ext")
+            .map_or_else(|| Some(Object::default()), |ext| ext.as_object().cloned());
+        let Some(mut ext) = ext.filter(|ext| !ext.contains(TRACEPARENT)) else {
+            return;
+        };
+        ext.insert(TRACEPARENT, traceparent.to_owned());
+        if let Some(state) = tracestate {
+            ext.insert(TRACESTATE, state.to_owned());
+        }
+        self.members.insert("ext", Value::Object(ext));
     }
 
     /// Its kind, as far as it names one.

@@ -48,6 +48,7 @@ fn start(
         carrier,
         side_logs: SideLogs::default(),
         hands: chancery_node::Hands::Own,
+        spans: None,
     })?)
 }
 

@@ -21,6 +21,7 @@ use crate::commands::log::LogCommand;
 use crate::commands::man::ManArgs;
 use crate::commands::market::MarketArgs;
 use crate::commands::mcp::McpArgs;
+use crate::commands::reload::ReloadArgs;
 use crate::commands::schema::SchemaArgs;
 use crate::commands::send::SendArgs;
 use crate::commands::serve::ServeArgs;
@@ -101,6 +102,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  chancery token new monitor --scope read:log"
     )]
     Token(TokenCommand),
+    /// Let a running node read its files again, as SIGHUP does
+    #[command(after_help = "Example:\n  chancery reload --token-file admin.token")]
+    Reload(ReloadArgs),
     /// List purchases that wait for a person
     #[command(after_help = "Example:\n  chancery approvals --token-file ada.token")]
     Approvals(ApprovalsArgs),
@@ -195,7 +199,10 @@ const GROUPS: [(&str, &[HelpLine]); 4] = [
                 "run a node; offer a vacant's tools over MCP",
             ),
             (&["send"], ""),
-            (&["config"], ""),
+            (
+                &["config", "reload"],
+                "show and check the configuration; read the files again",
+            ),
         ],
     ),
     (

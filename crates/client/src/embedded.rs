@@ -68,6 +68,7 @@ impl Embedded {
             carrier: Arc::clone(&carrier) as Arc<_>,
             side_logs: SideLogs::default(),
             hands: Hands::Own,
+            spans: None,
         })
         .map_err(|error| Error::Node(error.to_string()))?;
         let office = Arc::new(office);

@@ -78,6 +78,7 @@ impl Vacant {
             carrier: Arc::new(carrier.with_vacants(Arc::clone(&abroad))),
             side_logs: SideLogs::default(),
             hands: Hands::Own,
+            spans: None,
         });
         let office: Arc<Office> = Arc::new(office.map_err(|error| failed(&error))?);
         let vacants = Vacants::new(Arc::clone(&office), vec![hosted(id, capability)], Some(0));

@@ -16,7 +16,7 @@ use chancery_node::Leave;
 use chancery_value_context::answer::MEDIA_TYPE;
 use hashbrown::HashMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -27,6 +27,7 @@ use url::Url;
 use crate::guarded::{Guarded, Leaves};
 use crate::outgoing_tls::{AnyStream, OutgoingTls};
 use crate::public_address::{Reach, public_addresses};
+use crate::trace_headers::name_place;
 
 /// The most of an answer to a message that is read.
 const ANSWER_BYTES: usize = 64 << 10;
@@ -100,7 +101,19 @@ impl Connections {
         envelope: Bytes,
         leave: &Leave,
     ) -> io::Result<Answer> {
-        self.ask(url, request(url, envelope)?, leave).await
+        self.post_as(url, HeaderValue::from_static(MEDIA_TYPE), envelope, leave)
+            .await
+    }
+
+    /// Posts anything else.
+    pub(crate) async fn post_as(
+        &self,
+        url: &Url,
+        media_type: HeaderValue,
+        body: Bytes,
+        leave: &Leave,
+    ) -> io::Result<Answer> {
+        self.ask(url, request(url, media_type, body)?, leave).await
     }
 
     /// Reads what is at an address.
@@ -234,18 +247,19 @@ fn place(url: &Url) -> String {
 
 fn asking(method: Method, url: &Url) -> http::request::Builder {
     let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
-    Request::builder()
+    let request = Request::builder()
         .method(method)
         .uri(&url[url::Position::BeforePath..url::Position::AfterQuery])
         .header(HOST, host)
-        .header(USER_AGENT, WE)
+        .header(USER_AGENT, WE);
+    name_place(request)
 }
 
-fn request(url: &Url, envelope: Bytes) -> io::Result<Request<Whole>> {
+fn request(url: &Url, media_type: HeaderValue, body: Bytes) -> io::Result<Request<Whole>> {
     asking(Method::POST, url)
-        .header(CONTENT_TYPE, MEDIA_TYPE)
-        .header(CONTENT_LENGTH, envelope.len())
-        .body(Whole(envelope))
+        .header(CONTENT_TYPE, media_type)
+        .header(CONTENT_LENGTH, body.len())
+        .body(Whole(body))
         .map_err(io::Error::other)
 }
 
@@ -310,7 +324,8 @@ mod tests {
     fn to_send() -> Request<Whole> {
         let url = Url::parse("http://localhost:1/in").unwrap();
         let envelope = vec![b'x'; LENGTH];
-        request(&url, envelope.into()).unwrap()
+        let media_type = HeaderValue::from_static(MEDIA_TYPE);
+        request(&url, media_type, envelope.into()).unwrap()
     }
 
     /// A connection whose other end has a narrow pipe.

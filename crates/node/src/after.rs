@@ -17,6 +17,7 @@ use crate::leave::Suspended;
 use crate::outbox::Outbox;
 use crate::sidelogs::SideLogs;
 use crate::timers::Timers;
+use crate::trace::Trace;
 use tokio::sync::watch;
 
 /// Hands committed units on to whoever acts on them.
@@ -45,7 +46,7 @@ impl<S: Suite> AfterCommit for Follow<S> {
         self.suspended.committed(units);
     }
 
-    fn committed(&mut self, unit: &Unit) {
+    fn committed(&mut self, unit: &Unit, trace: Option<&Arc<Trace>>) {
         let _runtime = self.runtime.enter();
         for (name, _) in &unit.inboxes {
             self.inboxes.arrived(name);
@@ -55,7 +56,7 @@ impl<S: Suite> AfterCommit for Follow<S> {
         }
         if self.duties.are_ours() {
             self.timers.follow(&unit.rows);
-            self.outbox.start(&self.gate, &unit.deliveries);
+            self.outbox.start(&self.gate, &unit.deliveries, trace);
         }
     }
 
@@ -78,7 +79,7 @@ impl<S: Suite> AfterCommit for Follow<S> {
         }
         if self.duties.are_ours() {
             self.timers.follow(rows);
-            self.outbox.start(&self.gate, &deliveries_in(rows));
+            self.outbox.start(&self.gate, &deliveries_in(rows), None);
         }
     }
 

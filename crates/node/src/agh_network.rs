@@ -1,5 +1,7 @@
 //! What a carrier of AGH asks of the node: envelopes in, in order; who is hosted here; what is said in their name.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use chancery_agh::answer::{Answer, Outcome};
 use chancery_agh::fault::{ErrorName, Fault, Stage};
@@ -7,6 +9,7 @@ use chancery_agh::grammar::split_handle;
 use chancery_agh::greeting;
 use chancery_agh::kind::Kind;
 use chancery_agh::message::{Content, Message};
+use chancery_agh::outgoing::{TRACEPARENT, TRACESTATE};
 use chancery_agh::peer::{PeerRecord, address};
 use chancery_agh::revision::Revision;
 use chancery_agh::rules::{StoredInteraction, interaction_key};
@@ -32,6 +35,7 @@ use crate::passage::Passage;
 use crate::sequencer::Decided;
 use crate::soft::lock;
 use crate::suite::{AnyAnswer, AnyInput};
+use crate::trace::{Stage as PathStage, TraceContext};
 
 /// An envelope whose form is known, with the rows that its decision will read in memory.
 pub struct AghRead {
@@ -77,7 +81,7 @@ impl Office {
     /// Reads an envelope, and brings what its decision will read into memory. Many can be read at once, and
     /// then handed over in the order in which they came. One whose rows turn out not to be in memory may be overtaken.
     pub async fn read_agh(&self, raw: Bytes, door: Door) -> AghRead {
-        let mut passage = Passage::begin(ProtocolName::Agh);
+        let mut passage = self.passage(ProtocolName::Agh);
         let read = self.read_passing(&mut passage, raw, door).await;
         let read = read.map_err(Box::new);
         AghRead { passage, read }
@@ -91,7 +95,9 @@ impl Office {
     ) -> Result<Readable, Outcome> {
         let settings = self.gate().settings();
         let received = self.gate().clock().now();
+        self.adopt(passage, || named_trace(&raw));
         let decoded = Message::decode(raw, &settings.agh, Some(received.unix_seconds()));
+        passage.ends(PathStage::Decode);
         let message = match decoded {
             Ok(message) => message,
             Err(undecodable) => {
@@ -122,6 +128,7 @@ impl Office {
         let caller = Caller::default();
         let authentic =
             protocol.authenticate(message, door, &caller, &keys, &settings.agh, received);
+        passage.ends(PathStage::Authenticate);
         let Ok(authentic) = authentic else {
             return Err(busy(&id, revision));
         };
@@ -287,6 +294,17 @@ impl Office {
         };
         outcome.emitted = outcome.emitted.drain(..).filter_map(sealed).collect();
     }
+}
+
+/// The place in a trace that an envelope names in `ext`.
+fn named_trace(raw: &[u8]) -> Option<TraceContext> {
+    #[derive(Deserialize)]
+    struct Named {
+        ext: HashMap<String, serde_json::Value>,
+    }
+    let named: Named = serde_json::from_slice(raw).ok()?;
+    let text = |name: &str| named.ext.get(name).and_then(serde_json::Value::as_str);
+    TraceContext::parse(text(TRACEPARENT)?, text(TRACESTATE))
 }
 
 /// Who says something, and whether its proof waits for a signature.

@@ -24,6 +24,7 @@ use crate::gate::Permit;
 use crate::office::{Office, Sent, overloaded, value_context_answer, verdict_of};
 use crate::passage::{Passage, Verdict};
 use crate::suite::AnyInput;
+use crate::trace::Stage;
 
 /// A message that could be read.
 pub struct Opened {
@@ -89,12 +90,12 @@ impl Office {
 
     /// Reads an envelope: checks 1 to 3.
     pub fn open_value_context(&self, raw: Bytes, door: Door) -> Result<Opened, Refusal> {
-        let mut passage = Passage::begin(ProtocolName::ValueContext);
+        let mut passage = self.passage(ProtocolName::ValueContext);
         let settings = self.gate().settings();
         let protocol = self.gate().suite().value_context();
-        let message = protocol
-            .decode(raw.clone(), door, &settings.value_context)
-            .map_err(|refusal| self.explained(&passage, refusal, &raw))?;
+        let decoded = protocol.decode(raw.clone(), door, &settings.value_context);
+        passage.ends(Stage::Decode);
+        let message = decoded.map_err(|refusal| self.explained(&passage, refusal, &raw))?;
         passage.names(|| {
             let id = message.message_id.to_string();
             (message.sender.as_str().to_owned(), Some(id))
@@ -104,9 +105,14 @@ impl Office {
 
     /// Proves who sent a message: checks 4 and 5. What comes out has a place among the requests under way.
     pub fn admit_value_context(&self, opened: Opened, door: Door) -> Result<Arrival, Refusal> {
-        let Opened { message, passage } = opened;
+        let Opened {
+            message,
+            mut passage,
+        } = opened;
         let raw = message.received().clone();
-        match self.admit(message, door) {
+        let admitted = self.admit(message, door);
+        passage.ends(Stage::Authenticate);
+        match admitted {
             Ok(admitted) => Ok(Arrival { passage, admitted }),
             Err(refusal) => Err(self.explained(&passage, refusal, &raw)),
         }

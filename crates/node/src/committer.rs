@@ -18,6 +18,7 @@ use chancery_store::{Batch, CommitError, StoredUnit};
 
 use crate::gate::Shared;
 use crate::sequencer::{DecidedBatch, Waiting};
+use crate::trace::{Stage, Trace, Traced};
 
 /// Below so many signatures another thread costs more than it brings.
 const SEAL_ALONE: usize = 8;
@@ -30,8 +31,9 @@ pub(crate) trait AfterCommit: Send {
     fn all_committed(&mut self, units: &[Unit]);
     /// Whether it looks at changes of this row; of the others it gets none.
     fn follows(&self, key: &RowKey) -> bool;
-    /// Called with each committed unit, in order, before any answer of its batch leaves.
-    fn committed(&mut self, unit: &Unit);
+    /// Called with each committed unit, in order, before any answer of its batch leaves; with its trace, where that is
+    /// recorded.
+    fn committed(&mut self, unit: &Unit, trace: Option<&Arc<Trace>>);
     /// Called with what decisions left aside.
     fn aside(&mut self, aside: Aside);
     /// Called with lines that are delivered once more.
@@ -74,8 +76,14 @@ impl<S: Suite> Committer<S> {
         if self.shared.has_failed() {
             return Taken::Failed;
         }
+        for traced in recorded(&mut batch.waiting) {
+            traced.1.begins();
+        }
         match self.commit(&mut batch) {
             Ok(()) => {
+                for traced in recorded(&mut batch.waiting) {
+                    traced.1.ends(Stage::Commit);
+                }
                 self.publish(batch);
                 Taken::Done
             }
@@ -131,7 +139,7 @@ impl<S: Suite> Committer<S> {
         self.shared.store.commit(batch).map(drop)
     }
 
-    fn publish(&mut self, batch: DecidedBatch<S>) {
+    fn publish(&mut self, mut batch: DecidedBatch<S>) {
         if let Some((settings, keyring)) = batch.changed {
             self.shared.settings.store(settings);
             self.shared.keyring.store(keyring);
@@ -143,9 +151,7 @@ impl<S: Suite> Committer<S> {
             .committed_batch
             .store(batch.number, Ordering::Release);
         self.after.all_committed(&batch.units);
-        for unit in &batch.units {
-            self.after.committed(unit);
-        }
+        self.hand_on(&batch.units, &mut batch.waiting);
         for aside in batch.asides {
             self.after.aside(aside);
         }
@@ -166,6 +172,33 @@ impl<S: Suite> Committer<S> {
             self.shared.lanes.push_front(entry);
         }
     }
+
+    /// Hands committed units on to whoever acts on them.
+    fn hand_on(&mut self, units: &[Unit], waiting: &mut [Waiting<S>]) {
+        let lines: u64 = units.iter().map(|unit| unit.drafts.len() as u64).sum();
+        let mut first = self.chain.head().seq + 1 - lines;
+        let mut traced = recorded(waiting).peekable();
+        for unit in units {
+            match traced.next_if(|(seq, _)| *seq == first) {
+                Some((_, traced)) => {
+                    traced.begins();
+                    self.after.committed(unit, Some(&traced.trace));
+                    traced.ends(Stage::Deliver);
+                }
+                None => self.after.committed(unit, None),
+            }
+            first += unit.drafts.len() as u64;
+        }
+    }
+}
+
+/// The traces of those whose unit is in a batch, in the order of the units.
+fn recorded<S: Suite>(waiting: &mut [Waiting<S>]) -> impl Iterator<Item = (Seq, &mut Traced)> {
+    let traced = waiting.iter_mut().filter_map(|waiting| {
+        let traced = waiting.entry.traced.as_mut()?;
+        Some((waiting.decided.seq?, traced))
+    });
+    traced
 }
 
 /// Gives the envelope that a unit begins with to whoever waits for that unit, when this node signed it. Those who wait

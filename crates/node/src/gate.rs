@@ -22,6 +22,7 @@ use crate::lanes::Lanes;
 use crate::overlay::Overlay;
 use crate::sequencer::{Decided, Entry, Sequencer};
 use crate::soft::Soft;
+use crate::trace::Traced;
 use crate::vault::Vault;
 
 /// How much a gate takes at once.
@@ -224,15 +225,37 @@ impl<S: Suite> Gate<S> {
         received: Time,
         permit: Option<Permit>,
     ) -> Result<Decided<S::Answer>, Overloaded> {
-        self.submit_timer(input, received, permit, None).await
+        self.submit_as(input, received, permit, None).await
     }
 
+    /// The same with a trace.
+    pub(crate) async fn submit_as(
+        &self,
+        input: S::Input,
+        received: Time,
+        permit: Option<Permit>,
+        traced: Option<Traced>,
+    ) -> Result<Decided<S::Answer>, Overloaded> {
+        self.line_up(input, received, permit, None, traced).await
+    }
+
+    /// The same for a timer, whose row is dropped once it is decided.
     pub(crate) async fn submit_timer(
+        &self,
+        input: S::Input,
+        received: Time,
+        timer: Option<RowKey>,
+    ) -> Result<Decided<S::Answer>, Overloaded> {
+        self.line_up(input, received, None, timer, None).await
+    }
+
+    async fn line_up(
         &self,
         input: S::Input,
         received: Time,
         permit: Option<Permit>,
         timer: Option<RowKey>,
+        traced: Option<Traced>,
     ) -> Result<Decided<S::Answer>, Overloaded> {
         let missing = self.missing_rows(&input);
         self.fetch(missing).await;
@@ -248,6 +271,7 @@ impl<S: Suite> Gate<S> {
             parked_in_vain: 0,
             nonce: None,
             permit,
+            traced,
         };
         if self.shared.lanes.push(entry, urgent).is_err() {
             return Err(Overloaded);

@@ -39,6 +39,7 @@ mod spawned;
 pub mod suite;
 mod timers;
 mod tokens;
+pub mod trace;
 pub mod vacants;
 mod value_context;
 mod vault;

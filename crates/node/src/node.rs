@@ -32,6 +32,7 @@ use crate::sequencer::Decided;
 use crate::sidelogs::SideLogs;
 use crate::soft::{self, SharedAgh, Soft, SoftLimits};
 use crate::timers::Timers;
+use crate::trace::Spans;
 use crate::vault::Vault;
 
 /// How far the machine's clock may be behind the journal's time at start (CH-JRN-14).
@@ -62,6 +63,8 @@ pub struct Options<S: Suite> {
     pub side_logs: SideLogs,
     /// Who decides and commits.
     pub hands: Hands,
+    /// Where the spans of recorded traces go; none where nobody collects them.
+    pub spans: Option<Arc<Spans>>,
 }
 
 /// Why a node did not start.
@@ -96,6 +99,7 @@ pub struct Node<S: Suite> {
     timers: Arc<Timers>,
     duties: Arc<Duties>,
     side_logs: Arc<SideLogs>,
+    spans: Option<Arc<Spans>>,
     soft_limits: SoftLimits,
     agh: SharedAgh,
     rates: Rates,
@@ -149,13 +153,12 @@ impl<S: Suite> Node<S> {
         ));
         let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
         let in_force = InForce::of_rows(&*options.suite, rows)?;
-        let soft_limits = options.soft_limits;
         let agh = SharedAgh::new(AghSoft::new(&AghSettings::default()).into());
         let (of_inboxes, of_store) = (Arc::clone(&inboxes), Arc::clone(&options.store));
-        let rates = Rates::new(soft_limits.rate_per_sender, of_store.is_shared());
+        let rates = Rates::new(options.soft_limits.rate_per_sender, of_store.is_shared());
         let others = Others::new(Arc::clone(&of_store));
         let soft = Soft::new(
-            soft_limits,
+            options.soft_limits,
             of_inboxes,
             of_store,
             rates.clone(),
@@ -200,7 +203,8 @@ impl<S: Suite> Node<S> {
             timers,
             duties,
             side_logs,
-            soft_limits,
+            spans: options.spans,
+            soft_limits: options.soft_limits,
             agh,
             rates,
             others,
@@ -359,6 +363,11 @@ impl<S: Suite> Node<S> {
                 Err(full)
             }
         })
+    }
+
+    /// Where spans go; none where nobody collects them.
+    pub fn spans(&self) -> Option<&Arc<Spans>> {
+        self.spans.as_ref()
     }
 
     /// Where refusals and events are noted.

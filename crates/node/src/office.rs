@@ -25,6 +25,7 @@ use crate::node::Node;
 use crate::passage::{Passage, Verdict};
 use crate::sequencer::Decided;
 use crate::suite::{AnyAnswer, AnyInput, Chancery};
+use crate::trace::Stage;
 
 /// A node that serves this program's protocols.
 pub type Office = Node<Chancery>;
@@ -60,7 +61,7 @@ impl Office {
         idempotency: Option<String>,
         greeting: bool,
     ) -> Result<Sent, Refusal> {
-        let mut passage = Passage::begin(ProtocolName::ValueContext);
+        let mut passage = self.passage(ProtocolName::ValueContext);
         let sent = self
             .send_as_agent(&mut passage, body, idempotency, greeting)
             .await;
@@ -79,7 +80,9 @@ impl Office {
         let settings = self.gate().settings();
         let permit = self.gate().permit();
         let settings = &settings.value_context;
-        let mut outgoing = self.asked_to_send(body, settings)?;
+        let read = self.asked_to_send(body, settings);
+        passage.ends(Stage::Decode);
+        let mut outgoing = read?;
         outgoing.greeting = greeting;
         let sender = outgoing.sender.as_str().to_owned();
         passage.names(|| (sender.clone(), None));

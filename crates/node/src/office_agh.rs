@@ -25,6 +25,7 @@ use crate::passage::{Passage, Verdict};
 use crate::reconcile::ReconcileError;
 use crate::soft::lock;
 use crate::suite::{AnyAnswer, AnyInput};
+use crate::trace::Stage as PathStage;
 
 /// Interactions that one answer lists.
 const LISTED: usize = 10_000;
@@ -42,7 +43,7 @@ impl Office {
         body: &[u8],
         idempotency: Option<String>,
     ) -> Result<Outcome, Refusal> {
-        let mut passage = Passage::begin(ProtocolName::Agh);
+        let mut passage = self.passage(ProtocolName::Agh);
         let result = self.send_as_peer(&mut passage, body, idempotency).await;
         match &result {
             Ok(outcome) => {
@@ -63,8 +64,12 @@ impl Office {
         let busy = || Fault::new(ErrorName::Busy, Stage::Routing).into_refusal(Revision::A);
         let settings = self.gate().settings();
         let permit = self.gate().permit().map_err(|_| busy())?;
-        let mut outgoing = Outgoing::decode(body, &settings.agh)
-            .map_err(|fault| fault.into_refusal(Revision::A))?;
+        let read = Outgoing::decode(body, &settings.agh);
+        passage.ends(PathStage::Decode);
+        let mut outgoing = read.map_err(|fault| fault.into_refusal(Revision::A))?;
+        if let Some(place) = passage.place() {
+            outgoing.name_trace(&place.traceparent(), place.tracestate());
+        }
         let (workspace, channel, from) = outgoing.place();
         let (agent, signer) = (address(workspace, channel, from), from.to_owned());
         passage.names(|| (agent.clone(), None));

@@ -1,18 +1,19 @@
 //! The passage of one envelope, from when it came to what became of it. Here and nowhere else envelopes are counted,
-//! and told in the process's log, whichever door they came by.
+//! told in the process's log and traced, whichever door they came by.
 
 use std::time::Instant;
 
 use chancery_core::decision::Event;
 use chancery_core::line::{ProtocolName, Seq};
 use chancery_core::protocol::Suite;
-use chancery_core::refusal::Refusal;
+use chancery_core::refusal::{Refusal, Whose};
 use chancery_core::time::Time;
 use chancery_value_context::code::Code;
 
 use crate::gate::{Overloaded, Permit};
 use crate::node::Node;
 use crate::sequencer::Decided;
+use crate::trace::{self, AttributeValue, Spans, Stage, TraceContext, Traced};
 
 /// The lines of the process's log that tell decisions: `CHANCERY_LOG=warn,chancery::decision=info`.
 const DECISION: &str = "chancery::decision";
@@ -29,6 +30,8 @@ pub(crate) struct Passage {
     seq: Option<Seq>,
     /// Kept only where somebody wants to know.
     names: Option<Names>,
+    /// Where its trace is recorded.
+    traced: Option<Traced>,
 }
 
 /// Who sent an envelope, and what it is called.
@@ -39,14 +42,15 @@ struct Names {
 }
 
 impl Passage {
-    /// An envelope has come.
-    pub(crate) fn begin(protocol: ProtocolName) -> Self {
-        let is_told = tracing::enabled!(target: DECISION, tracing::Level::INFO);
-        Self {
-            protocol,
-            began: Instant::now(),
-            seq: None,
-            names: is_told.then(Names::default),
+    /// Its place in its trace, where that is recorded: what it causes elsewhere belongs below it.
+    pub(crate) fn place(&self) -> Option<&TraceContext> {
+        Some(self.traced.as_ref()?.trace.context())
+    }
+
+    /// A stage is over.
+    pub(crate) fn ends(&mut self, stage: Stage) {
+        if let Some(traced) = &mut self.traced {
+            traced.ends(stage);
         }
     }
 
@@ -108,6 +112,41 @@ impl<'r> Verdict<'r> {
 }
 
 impl<S: Suite> Node<S> {
+    /// An envelope has come.
+    pub(crate) fn passage(&self, protocol: ProtocolName) -> Passage {
+        let is_told = tracing::enabled!(target: DECISION, tracing::Level::INFO);
+        let began = Instant::now();
+        let trace = |spans| Spans::trace(spans, trace::here().as_ref());
+        Passage {
+            protocol,
+            began,
+            seq: None,
+            names: is_told.then(Names::default),
+            traced: self.spans().and_then(trace).map(|trace| Traced {
+                trace,
+                since: began,
+            }),
+        }
+    }
+
+    /// Puts a passage below the span that its envelope names, where no door named another.
+    pub(crate) fn adopt(
+        &self,
+        passage: &mut Passage,
+        caller: impl FnOnce() -> Option<TraceContext>,
+    ) {
+        let Some(spans) = self.spans() else {
+            return;
+        };
+        if trace::here().is_none()
+            && let Some(caller) = caller()
+        {
+            let since = passage.began;
+            let trace = Spans::trace(spans, Some(&caller));
+            passage.traced = trace.map(|trace| Traced { trace, since });
+        }
+    }
+
     /// Decides what a passage brought; the line of it is the passage's.
     pub(crate) async fn decide(
         &self,
@@ -116,7 +155,9 @@ impl<S: Suite> Node<S> {
         received: Time,
         permit: Option<Permit>,
     ) -> Result<Decided<S::Answer>, Overloaded> {
-        let decided = self.gate().submit(input, received, permit).await?;
+        let traced = passage.traced.clone();
+        let submitted = self.gate().submit_as(input, received, permit, traced);
+        let decided = submitted.await?;
         passage.seq = decided.seq;
         Ok(decided)
     }
@@ -129,6 +170,9 @@ impl<S: Suite> Node<S> {
             .increment(1);
         if let Some(names) = &passage.names {
             self.tell(passage, names, verdict);
+        }
+        if let Some(traced) = &passage.traced {
+            end_trace(passage, traced, verdict);
         }
         if let Verdict::Rejected(refusal) = verdict {
             self.note_refused(passage.protocol, refusal);
@@ -159,7 +203,7 @@ impl<S: Suite> Node<S> {
 
     /// A refusal of something that came to a door and went no further.
     pub fn note_rejection(&self, protocol: ProtocolName, refusal: &Refusal) {
-        self.conclude(&Passage::begin(protocol), Verdict::Rejected(refusal));
+        self.conclude(&self.passage(protocol), Verdict::Rejected(refusal));
     }
 
     fn note_refused(&self, protocol: ProtocolName, refusal: &Refusal) {
@@ -173,6 +217,22 @@ impl<S: Suite> Node<S> {
         self.side_logs()
             .rejected(protocol, self.gate().clock().now(), refusal);
     }
+}
+
+fn end_trace(passage: &Passage, traced: &Traced, verdict: Verdict<'_>) {
+    let (told, reason) = verdict.labels();
+    let mut attributes = vec![
+        (
+            "chancery.protocol",
+            AttributeValue::Text(passage.protocol.as_str()),
+        ),
+        ("chancery.verdict", AttributeValue::Text(told)),
+        ("chancery.reason", AttributeValue::Text(reason)),
+    ];
+    let seq = passage.seq.and_then(|seq| i64::try_from(seq).ok());
+    attributes.extend(seq.map(|seq| ("chancery.seq", AttributeValue::Number(seq))));
+    let is_fault = matches!(verdict, Verdict::Rejected(refusal) if refusal.whose != Whose::Sender);
+    traced.trace.concluded(passage.began, attributes, is_fault);
 }
 
 fn is_hashed(passage: &Passage) -> bool {

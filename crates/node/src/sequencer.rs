@@ -24,6 +24,7 @@ use crate::clock::Nonces;
 use crate::gate::Shared;
 use crate::overlay::Overlay;
 use crate::soft::{Soft, Used};
+use crate::trace::{Stage, Traced};
 
 /// How many inputs are decided before their batch is handed on.
 pub(crate) const BATCH_INPUTS: usize = 1_024;
@@ -48,6 +49,8 @@ pub(crate) struct Entry<S: Suite> {
     pub(crate) nonce: Option<Nonce>,
     /// Its place among the requests under way; free again when the answer has left.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
+    /// Where its trace is recorded.
+    pub(crate) traced: Option<Traced>,
 }
 
 /// What came of an input, told after the commit.
@@ -233,6 +236,9 @@ impl<S: Suite> Sequencer<S> {
     }
 
     fn decide(&mut self, mut entry: Entry<S>, still: &Still<'_>, batch: &mut DecidedBatch<S>) {
+        if let Some(traced) = &mut entry.traced {
+            traced.begins();
+        }
         let now = self.decision_time(entry.received);
         self.soft.begin(now);
         let before = Before {
@@ -342,11 +348,14 @@ impl<S: Suite> Sequencer<S> {
 
     fn settle(
         &mut self,
-        entry: Entry<S>,
+        mut entry: Entry<S>,
         result: Result<S::Answer, Refusal>,
         seq: Option<Seq>,
         batch: &mut DecidedBatch<S>,
     ) {
+        if let Some(traced) = &mut entry.traced {
+            traced.ends(Stage::Decide);
+        }
         batch.settled.extend(entry.timer.clone());
         let decided = Decided {
             result,

@@ -127,11 +127,7 @@ impl Timers {
         let gate = gate.clone();
         tokio::spawn(async move {
             let now = gate.clock().now();
-            if gate
-                .submit_timer(input, now, None, Some(key))
-                .await
-                .is_err()
-            {
+            if gate.submit_timer(input, now, Some(key)).await.is_err() {
                 tracing::debug!(
                     "a timer fired while the node was stopping; it will fire after the next start"
                 );

@@ -167,6 +167,7 @@ fn start(suite: Chancery, store: Arc<dyn Store>, clock: Clock) -> Result<Arc<Off
         carrier: Arc::new(NoCarrier),
         side_logs: SideLogs::default(),
         hands: Hands::Own,
+        spans: None,
     });
     node.map(Arc::new).map_err(failed)
 }

@@ -102,6 +102,7 @@ pub async fn office(store: Arc<dyn Store>, seed: &Arc<Seed>) -> Arc<Office> {
         carrier: Arc::new(NoCarrier),
         side_logs: SideLogs::default(),
         hands: Hands::Own,
+        spans: None,
     });
     let office: Arc<Office> = Arc::new(office.unwrap());
     let settings = AllSettings {

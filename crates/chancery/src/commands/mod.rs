@@ -20,6 +20,7 @@ pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod market;
 pub(crate) mod mcp;
+pub(crate) mod reload;
 pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod serve;
@@ -49,6 +50,7 @@ pub(crate) fn run(cli: Cli, terminal: &mut Terminal) -> Outcome {
         Command::Send(args) => send::run(&args, &sources, terminal),
         Command::Agent(command) => agent::run(command, &sources, terminal),
         Command::Agh(command) => agh::run(command, &sources, terminal),
+        Command::Reload(args) => reload::run(&args, &sources, terminal),
         Command::Token(command) => token::run(command, &sources, terminal),
         Command::Approvals(args) => gate::list(&args, &sources, terminal),
         Command::Approve(args) => gate::approve(&args, &sources, terminal),

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::config::{Config, Flags, Sources};
+use crate::config::{Config, Flags, Settings, Sources};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host::Host;
 use crate::terminal::Terminal;
@@ -28,11 +28,13 @@ pub(crate) fn run(
     if let Some(name) = &args.fault {
         let _ = chancery_core::fault::choose(name);
     }
-    let config = Config::load(&sources(args.flags))?;
+    let sources = sources(args.flags);
+    let settings = sources.settings()?;
+    let config = Config::of(&settings)?;
     log_to_stderr();
     raise_open_files();
     let runtime = runtime()?;
-    let exit = runtime.block_on(serve(&config, terminal));
+    let exit = runtime.block_on(serve(&config, (sources, settings), terminal));
     // Requests that are never answered (a failed log) must not hold the process.
     runtime.shutdown_background();
     exit
@@ -46,9 +48,13 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::damaged(format!("cannot start threads: {error}")))
 }
 
-async fn serve(config: &Config, terminal: &mut Terminal) -> Outcome {
+async fn serve(
+    config: &Config,
+    read_from: (Sources, Settings),
+    terminal: &mut Terminal,
+) -> Outcome {
     let signals = Signals::new()?;
-    let host = Host::start(config).await?;
+    let host = Host::start_from(config, Some(read_from)).await?;
     terminal.json_line(&host.start_line())?;
     terminal.out.flush()?;
     until_told(host, signals, std::future::pending()).await

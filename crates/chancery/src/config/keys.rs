@@ -115,6 +115,18 @@ pub const KEYS: &[Key] = &[
         "certificates in PEM that other nodes may be signed by, beside those the system trusts",
     ),
     key(
+        "otlp.url",
+        Kind::Text,
+        "\"\"",
+        "collector that spans go to, over HTTP in protobuf, such as http://127.0.0.1:4318; empty: none",
+    ),
+    key(
+        "otlp.sample_one_in",
+        SOME,
+        "100",
+        "of traces that begin here one in so many is recorded; callers decide about their own",
+    ),
+    key(
         "limits.requests_in_flight",
         SOME,
         "4096",

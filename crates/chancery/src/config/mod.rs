@@ -126,9 +126,16 @@ impl Config {
     /// # Errors
     /// What is wrong, where, and what to do next.
     pub fn load(sources: &Sources) -> Result<Self, Failure> {
-        let settings = sources.settings()?;
-        let config = Self::of_settings(&settings)?;
-        checks::consistent(&config, &settings)?;
+        Self::of(&sources.settings()?)
+    }
+
+    /// The same of settings that were read.
+    ///
+    /// # Errors
+    /// What is wrong, where, and what to do next.
+    pub fn of(settings: &Settings) -> Result<Self, Failure> {
+        let config = Self::of_settings(settings)?;
+        checks::consistent(&config, settings)?;
         Ok(config)
     }
 }

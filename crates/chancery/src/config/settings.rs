@@ -137,6 +137,35 @@ impl Settings {
             .expect("every key of the table has a setting")
     }
 
+    /// What is set otherwise than in `other`, wherever that was: keys, and the names of tables.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let of_keys = self.iter().filter(|setting| {
+            let theirs = other.by_name.get(setting.key.name);
+            theirs.is_none_or(|theirs| theirs.value != setting.value)
+        });
+        let mut names: Vec<String> = of_keys.map(|setting| setting.key.name.to_owned()).collect();
+        for list in super::table::LISTS {
+            let (ours, theirs) = (self.tables(list.name), other.tables(list.name));
+            let same = |(ours, theirs): (&Self, &Self)| ours.values().eq(theirs.values());
+            if ours.len() != theirs.len() || !ours.iter().zip(theirs).all(same) {
+                names.push(format!("[[{}]]", list.name));
+            }
+        }
+        if self.agh != other.agh {
+            names.push("[agh.…]".to_owned());
+        }
+        if self.models != other.models {
+            names.push("[model.…]".to_owned());
+        }
+        names
+    }
+
+    fn values(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        self.by_name
+            .iter()
+            .map(|(name, setting)| (*name, &setting.value))
+    }
+
     /// Sets a key from text, as the environment and flags give it.
     pub(super) fn set_text(
         &mut self,

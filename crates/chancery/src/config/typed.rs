@@ -8,6 +8,7 @@ use chancery_agh::settings::{Settings as AghSettings, Trust};
 use chancery_core::time::{Time, parse_value_context};
 use chancery_value_context::message::Kind as MessageKind;
 use chancery_vibe::settings::{Clock as VibeClock, Platform, Settings as VibeRules};
+use reqwest::Url;
 
 use super::agents::{self, VibeAgent};
 use super::agh::{Agh, Nats, servers};
@@ -122,6 +123,15 @@ pub struct Vibe {
     pub agents: Vec<VibeAgent>,
 }
 
+/// Where spans go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Otlp {
+    /// The collector.
+    pub collector: Url,
+    /// Of the traces that begin here, one in so many is recorded.
+    pub sample_one_in: u64,
+}
+
 /// The configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -145,6 +155,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Whom other nodes may be certified by, beside those the system trusts.
     pub ca_file: Option<PathBuf>,
+    /// Where spans go.
+    pub otlp: Option<Otlp>,
     /// The size at which the log begins a new file.
     pub segment_bytes: u64,
     /// Memory for rows.
@@ -180,6 +192,7 @@ impl Config {
             tls_terminated_upstream: of.switch("tls_terminated_upstream"),
             tls: of.tls()?,
             ca_file: of.path("tls.ca_file"),
+            otlp: of.otlp()?,
             segment_bytes: of.integer("segment_bytes"),
             row_cache_bytes: of.integer("row_cache_bytes"),
             index_lag_entries: of.integer("index_lag_entries"),
@@ -248,6 +261,24 @@ impl Typed<'_> {
             window_records: self.integer("limits.window_records"),
             log_check_bytes: self.integer("limits.log_check_bytes"),
         }
+    }
+
+    fn otlp(&self) -> Result<Option<Otlp>, Failure> {
+        let setting = self.0.get("otlp.url");
+        if text(setting).is_empty() {
+            return Ok(None);
+        }
+        let url = Url::parse(text(setting)).ok();
+        let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let Some(collector) = url else {
+            let wrong = format!("{}: {setting} is no http or https address", setting.place());
+            return Err(Failure::usage(wrong)
+                .next("name the collector without its path, such as http://127.0.0.1:4318"));
+        };
+        Ok(Some(Otlp {
+            collector,
+            sample_one_in: self.integer("otlp.sample_one_in"),
+        }))
     }
 
     fn value_context(&self) -> Result<ValueContext, Failure> {

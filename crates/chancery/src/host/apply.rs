@@ -26,7 +26,7 @@ pub(crate) async fn apply_settings(config: &Config) -> Result<Vec<String>, Failu
     let tls = files::outgoing_tls(config.ca_file.as_deref())?;
     let carrier = Arc::new(HttpCarrier::with_tls(Default::default(), &tls));
     // It never asks for the duties, so it delivers nothing.
-    let office = start_node(config, &opened, seed.suite(), world.as_mut(), carrier)?;
+    let office = start_node(config, &opened, seed.suite(), world.as_mut(), carrier, None)?;
     let settings = all_settings(&office, config);
     let differ = office.settings_that_differ(&settings).map_err(unreadable)?;
     let applied = office.reconcile_settings(&settings).await;

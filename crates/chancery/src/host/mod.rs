@@ -8,6 +8,7 @@ mod files;
 mod log_desk;
 mod opened;
 mod reload;
+mod spans;
 mod start_line;
 mod tokens;
 mod vacants;
@@ -18,13 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_agents::host::Agents;
-use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
     HttpLimits, NodeTools, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
 use chancery_doors::nats::NatsDoor;
+use chancery_doors::otlp::Exporter;
 use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
+use chancery_doors::{HttpCarrier, OutgoingTls};
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::trace::Spans;
 use chancery_node::vacants::Vacants;
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
@@ -33,7 +36,7 @@ use chancery_store::StoreError;
 use chancery_value_context::settings::Settings;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, Settings as Keys, Sources};
 use crate::exit::Failure;
 use files::WorldFile;
 use log_desk::Desk;
@@ -65,11 +68,20 @@ pub(crate) struct Host {
     reload: Reload,
     watch: Option<JoinHandle<()>>,
     agents: Agents,
+    exporter: Option<Exporter>,
 }
 
 impl Host {
     /// Opens the store, recovers it, starts the node and its door. Needs a tokio runtime.
     pub(crate) async fn start(config: &Config) -> Result<Self, Failure> {
+        Self::start_from(config, None).await
+    }
+
+    /// The same; a reload compares what the configuration was read from with what it says then.
+    pub(crate) async fn start_from(
+        config: &Config,
+        read_from: Option<(Sources, Keys)>,
+    ) -> Result<Self, Failure> {
         config.check_files()?;
         let mut world = world_file(config)?;
         let database = database::of(config)?;
@@ -78,19 +90,15 @@ impl Host {
         seed.keep(config, database.as_deref())?;
         let addresses = world.as_ref().map(WorldFile::addresses).unwrap_or_default();
         let outgoing_tls = Arc::new(files::outgoing_tls(config.ca_file.as_deref())?);
+        let (spans, exporter) = spans::begin(config, &outgoing_tls)?.unzip();
         let broker = broker::broker(config);
         let abroad = vacants::abroad(config, &outgoing_tls);
-        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls)
-            .with_broker(broker.clone())
-            .with_vacants(Arc::clone(&abroad));
-        let carrier = Arc::new(carrier);
-        let office = Arc::new(start_node(
-            config,
-            &opened,
-            seed.suite(),
-            world.as_mut(),
-            Arc::clone(&carrier),
-        )?);
+        let carrier = HttpCarrier::with_tls(addresses.clone(), &outgoing_tls);
+        let carrier = carrier.with_broker(broker.clone());
+        let carrier = Arc::new(carrier.with_vacants(Arc::clone(&abroad)));
+        let (suite, by) = (seed.suite(), Arc::clone(&carrier));
+        let office = start_node(config, &opened, suite, world.as_mut(), by, spans)?;
+        let office = Arc::new(office);
         let of_world = broker::prepare(&office, config).await?;
         begin_in_line(&office, config, world.as_ref()).await?;
         let echoes = broker::echoes(&office, config)?;
@@ -99,12 +107,11 @@ impl Host {
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
         switchboard.join_others(&office);
-        let (of_office, by) = (Arc::clone(&office), Arc::clone(&switchboard));
-        let dialer = Dialer::new(of_office, by, outgoing_tls, ws_limits(config));
-        let dialer = Arc::new(dialer);
-        let reload = reload::of(Reloading {
+        let dialer = dialer(&office, &switchboard, outgoing_tls, config);
+        let reloads = reload::of(Reloading {
             office: Arc::clone(&office),
             config: config.clone(),
+            read_from,
             carrier,
             dialer: Arc::clone(&dialer),
             tls: tls.clone(),
@@ -115,7 +122,7 @@ impl Host {
             config,
             tls,
             switchboard,
-            Arc::clone(&reload),
+            Arc::clone(&reloads.asked),
             vacants.clone(),
         )?;
         if let Some(vacants) = &vacants {
@@ -124,7 +131,7 @@ impl Host {
         let agents = agents::begin(&office, config).await?;
         office.join_others().map_err(unreadable)?;
         dialer.call(&addresses);
-        let watch = reload::watch(config, &reload);
+        let watch = reload::watch(config, &reloads.seen);
         opened.tell_address(&server.listening().address.to_string());
         opened.scrub_in_background(&office);
         Ok(Self {
@@ -135,9 +142,10 @@ impl Host {
             nats,
             echoes,
             opened,
-            reload,
+            reload: reloads.asked,
             watch,
             agents,
+            exporter,
         })
     }
 
@@ -179,11 +187,23 @@ impl Host {
         }
         self.agents.stop().await;
         self.opened.stop_scrubbing();
-        self.office
-            .stop()
-            .await
-            .map_err(|error| Failure::damaged(error.to_string()))
+        let stopped = self.office.stop().await;
+        // What the last envelopes left behind leaves with them.
+        if let Some(exporter) = self.exporter {
+            exporter.stop().await;
+        }
+        stopped.map_err(|error| Failure::damaged(error.to_string()))
     }
+}
+
+fn dialer(
+    office: &Arc<Office>,
+    switchboard: &Arc<Switchboard>,
+    tls: Arc<OutgoingTls>,
+    config: &Config,
+) -> Arc<Dialer> {
+    let (office, switchboard) = (Arc::clone(office), Arc::clone(switchboard));
+    Arc::new(Dialer::new(office, switchboard, tls, ws_limits(config)))
 }
 
 /// Whose keys the node holds besides those of a world file.
@@ -205,6 +225,7 @@ fn start_node(
     suite: Chancery,
     world: Option<&mut WorldFile>,
     carrier: Arc<HttpCarrier>,
+    spans: Option<Arc<Spans>>,
 ) -> Result<Office, Failure> {
     let limits = &config.limits;
     let options = Options {
@@ -234,6 +255,7 @@ fn start_node(
         carrier,
         side_logs: opened.side_logs(config)?,
         hands: chancery_node::Hands::Own,
+        spans,
     };
     Node::start(options).map_err(|error| match error {
         StartError::ClockBehind { .. } => Failure::usage(error.to_string()),

@@ -20,13 +20,15 @@ use tokio::task::JoinHandle;
 
 use super::files::{WorldFile, tls_identity};
 use super::{bring_in_line, vibe_tokens};
-use crate::config::Config;
+use crate::config::{Config, Settings, Sources};
 use crate::exit::Failure;
 
 /// What a reload works on.
 pub(super) struct Reloading {
     pub(super) office: Arc<Office>,
     pub(super) config: Config,
+    /// Where the configuration comes from, and what it said at the start.
+    pub(super) read_from: Option<(Sources, Settings)>,
     pub(super) carrier: Arc<HttpCarrier>,
     pub(super) dialer: Arc<Dialer>,
     pub(super) tls: Option<Arc<TlsKeeper>>,
@@ -37,18 +39,44 @@ pub(super) struct Reloading {
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Why files are read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// Somebody asked for it, and wants to know of the configuration too.
+    Asked,
+    /// One has changed: a configuration that is being written does not keep a new certificate from being used.
+    Seen,
+}
+
+/// What reads the files again: when asked, and when they are seen to have changed.
+pub(super) struct Reloads {
+    pub(super) asked: Reload,
+    pub(super) seen: Reload,
+}
+
 /// Reads the files again, one request after the other.
-pub(super) fn of(reloading: Reloading) -> Reload {
+pub(super) fn of(reloading: Reloading) -> Reloads {
     let shared = Arc::new((reloading, Mutex::new(())));
+    Reloads {
+        asked: because(Why::Asked, &shared),
+        seen: because(Why::Seen, &shared),
+    }
+}
+
+fn because(why: Why, shared: &Arc<(Reloading, Mutex<()>)>) -> Reload {
+    let shared = Arc::clone(shared);
     Arc::new(move || {
         let shared = Arc::clone(&shared);
         Box::pin(async move {
             let (reloading, one_at_a_time) = &*shared;
             let _turn = one_at_a_time.lock().await;
-            match read_again(reloading).await {
-                Ok(changes) => {
-                    tracing::info!(changes, "the files were read again");
-                    Reloaded::Changed(changes)
+            match read_again(reloading, why).await {
+                Ok((changed, needs_restart)) => {
+                    tracing::info!(?changed, ?needs_restart, "the files were read again");
+                    Reloaded::Read {
+                        changed,
+                        needs_restart,
+                    }
                 }
                 Err(failure) => {
                     tracing::warn!(reason = %failure.what, "the files changed nothing");
@@ -60,24 +88,55 @@ pub(super) fn of(reloading: Reloading) -> Reload {
     })
 }
 
-async fn read_again(reloading: &Reloading) -> Result<usize, Failure> {
+/// What is on record otherwise, and in how many lines; which keys count from the next start on.
+type ReadAgain = (Vec<(&'static str, usize)>, Vec<String>);
+
+async fn read_again(reloading: &Reloading, why: Why) -> Result<ReadAgain, Failure> {
+    let needs_restart = match why {
+        Why::Asked => keys_that_changed(reloading)?,
+        Why::Seen => Vec::new(),
+    };
+    let (tokens, record) = read_files(reloading).await?;
+    let changed = [
+        ("tokens of vibe", tokens),
+        ("rules, agents and keys", record),
+    ];
+    let changed = changed.into_iter().filter(|(_, lines)| *lines > 0);
+    Ok((changed.collect(), needs_restart))
+}
+
+fn keys_that_changed(reloading: &Reloading) -> Result<Vec<String>, Failure> {
+    let Some((sources, at_start)) = &reloading.read_from else {
+        return Ok(Vec::new());
+    };
+    let now = sources.settings()?;
+    Config::of(&now)?.check_files()?;
+    Ok(at_start.differences(&now))
+}
+
+/// Reads the files that the configuration names; how many lines the tokens and the rest came to.
+async fn read_files(reloading: &Reloading) -> Result<(usize, usize), Failure> {
     let Reloading {
         office,
         config,
+        read_from: _,
         carrier,
         dialer,
         tls,
         others,
     } = reloading;
+    // What cannot be read shows before anything changes.
+    let world = config.value_context.world.as_ref();
+    let world = world.map(|path| WorldFile::read(path, config.dev));
+    let world = world.transpose()?;
     if let (Some(keeper), Some(tls)) = (tls, &config.tls) {
         let replaced = keeper.replace(&tls_identity(tls)?);
         replaced.map_err(|error| Failure::usage(error.to_string()))?;
     }
     let adopted = vibe_tokens::adopt(office, config).await?;
-    let Some(path) = &config.value_context.world else {
-        return Ok(adopted);
+    let Some(mut world) = world else {
+        return Ok((adopted, 0));
     };
-    let mut world = WorldFile::read(path, config.dev)?;
     let secret_keys = world.take_secret_keys()?;
     let vault = office.gate().vault();
     // The record of an agent says whether the node signs for it, so the keys of new ones are held before.
@@ -114,7 +173,7 @@ async fn read_again(reloading: &Reloading) -> Result<usize, Failure> {
     }
     let named = office.reconcile_signing().await;
     named.map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(adopted + written)
+    Ok((adopted, written))
 }
 
 fn alert(office: &Office) {

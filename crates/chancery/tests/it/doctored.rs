@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use chancery_core::time::format_millis;
+use chancery_store::{Embedded, Options, Store as _};
 use chancery_testkit::nats_server::{Build, NatsServer};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::Value;
@@ -208,17 +209,17 @@ fn a_clock_behind_the_log_is_found() {
     assert!(next.contains("60 s"), "{next}");
 }
 
-/// Answers one request as a node whose clock is wrong would.
-fn node_of_another_time() -> String {
+/// Answers one request, as a node whose clock is wrong or that takes nothing would.
+fn node_that_says(head: String, body: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let _ = stream.read(&mut [0; 1024]);
-        let head = "HTTP/1.1 200 OK\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        let length = body.len();
         let told = write!(
             stream,
-            "{head}content-length: 0\r\nconnection: close\r\n\r\n"
+            "HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
         );
         told.unwrap();
     });
@@ -228,10 +229,24 @@ fn node_of_another_time() -> String {
 #[test]
 fn a_node_whose_clock_is_another_is_found() {
     let place = Place::new();
-    let url = node_of_another_time();
+    let url = node_that_says(
+        "200 OK\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT".to_owned(),
+        "",
+    );
     let [check, at, what, _] = only(&place, &["--url", &url]);
     assert_eq!((&*check, &*at), ("clock", &*url));
     assert!(what.contains("s apart"), "{what}");
+}
+
+#[test]
+fn a_node_that_takes_no_envelopes_is_found() {
+    let why = r#"{"detail": "the index is too far behind the log"}"#;
+    let url = node_that_says("503 Service Unavailable".to_owned(), why);
+    let [check, at, what, next] = only(&Place::new(), &["--url", &url]);
+    assert_eq!((&*check, &*at), ("node", &*url));
+    assert!(what.contains("it takes no envelopes"), "{what}");
+    assert!(what.contains("too far behind"), "{what}");
+    assert!(next.contains("stderr"), "{next}");
 }
 
 #[test]
@@ -292,6 +307,25 @@ fn an_index_that_is_gone_or_damaged_or_of_another_log_is_found() {
 fn private(place: &Place, name: &str, bytes: &[u8]) {
     let path = place.write(name, bytes);
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+// CH-JRN-4
+#[test]
+fn an_index_of_another_version_is_found() {
+    let place = recorded();
+    let data = place.path("data");
+    let options = Options {
+        rows_version: Options::new(&data).rows_version + 1,
+        ..Options::new(&data)
+    };
+    let (store, _) = Embedded::open(&options).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let [check, at, what, next] = only(&place, &[]);
+    assert_eq!(check, "store");
+    assert!(at.ends_with("index.db"), "{at}");
+    assert!(what.contains("another version"), "{what}");
+    assert!(next.contains("builds it anew"), "{next}");
 }
 
 // CH-JRN-4

@@ -55,6 +55,7 @@ const COMMANDS: &[&str] = &[
     "agh trace",
     "agh cancel",
     "agh watch",
+    "reload",
     "token",
     "token new",
     "token list",

@@ -13,8 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A connection that is kept.
 pub struct Wire {
     stream: BufReader<TcpStream>,
-    token: Option<String>,
-    key: Option<String>,
+    /// What each request says beside the usual, as on the wire.
+    headers: String,
 }
 
 /// An answer.
@@ -61,20 +61,23 @@ impl Wire {
         stream.set_write_timeout(Some(patience))?;
         Ok(Self {
             stream: BufReader::new(stream),
-            token: None,
-            key: None,
+            headers: String::new(),
         })
     }
 
     /// The same connection with a bearer token on each request.
-    pub fn with_token(mut self, token: &str) -> Self {
-        self.token = Some(token.to_owned());
-        self
+    pub fn with_token(self, token: &str) -> Self {
+        self.with_header("authorization", &format!("Bearer {token}"))
     }
 
     /// The same connection with an `Idempotency-Key` on each request.
-    pub fn with_key(mut self, key: &str) -> Self {
-        self.key = Some(key.to_owned());
+    pub fn with_key(self, key: &str) -> Self {
+        self.with_header("idempotency-key", key)
+    }
+
+    /// The same connection with a header on each request.
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+        self.headers += &format!("{name}: {value}\r\n");
         self
     }
 
@@ -92,17 +95,10 @@ impl Wire {
     }
 
     fn request(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<Answer> {
-        let token = match &self.token {
-            Some(token) => format!("authorization: Bearer {token}\r\n"),
-            None => String::new(),
-        };
-        let key = match &self.key {
-            Some(key) => format!("idempotency-key: {key}\r\n"),
-            None => String::new(),
-        };
         let mut bytes = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{token}{key}\
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            self.headers,
             body.len()
         )
         .into_bytes();

@@ -33,8 +33,13 @@ const WAIT_FOR_A_PLACE: Duration = Duration::from_secs(1);
 /// What a reload of the files came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reloaded {
-    /// So many changes are on record.
-    Changed(usize),
+    /// The files were read.
+    Read {
+        /// What is on record otherwise than before, and in how many lines.
+        changed: Vec<(&'static str, usize)>,
+        /// Keys of the configuration that are others now and count from the next start on.
+        needs_restart: Vec<String>,
+    },
     /// A file cannot be used, and why; the record is as before.
     Refused(String),
 }

@@ -139,6 +139,16 @@ pub static FIGURES: &[Figure] = &[
         &[],
         "Memory that the cache of rows takes.",
     ),
+    counter(
+        "chancery_spans_dropped_total",
+        &["why"],
+        "Spans that were lost: no room in the queue (full), or the collector did not take them (export).",
+    ),
+    counter(
+        "chancery_spans_exported_total",
+        &[],
+        "Spans that the collector took.",
+    ),
     gauge("chancery_timers", &[], "Timers that wait."),
     counter(
         "chancery_warnings_total",

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use chancery_node::Office;
+use chancery_node::trace::within;
 use chancery_node::vacants::Vacants;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -28,6 +29,7 @@ use super::limits::HttpLimits;
 use super::node_tools::{LogDesk, NodeTools};
 use super::tls::{TlsError, TlsKeeper, acceptor};
 use super::{messages, operations, router};
+use crate::trace_headers::of_headers;
 use crate::ws::{Switchboard, WsLimits};
 
 /// Connections that the system holds until they are accepted.
@@ -389,7 +391,12 @@ fn service(
     service_fn(move |request| {
         let under_way = watch.begin();
         let hall = Arc::clone(&hall);
-        async move { Ok(respond(&hall, peer, request, under_way).await) }
+        async move {
+            // Where nobody collects spans nobody looks for them.
+            let spans = hall.door.office.spans();
+            let place = spans.and_then(|_| of_headers(request.headers()));
+            Ok(within(place, respond(&hall, peer, request, under_way)).await)
+        }
     })
 }
 

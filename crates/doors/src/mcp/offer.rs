@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use chancery_node::trace::{TraceContext, here, within};
 use rmcp::model::{ErrorCode, ErrorData, ServerNotification, ServerRequest};
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, model::ProtocolVersion};
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
 use super::{Told, ToolFace, Toolbox};
+use crate::trace_headers::of_meta;
 
 /// A list that a client may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,11 +177,25 @@ pub trait Offer: Clone + Send + Sync + 'static {
 
 /// A toolbox is an offer of tools and nothing else.
 #[derive(Clone)]
-pub(super) struct Tools<T>(pub(super) T);
+pub(super) struct Tools<T> {
+    toolbox: T,
+    /// The place in a trace that the request came from.
+    place: Option<TraceContext>,
+}
+
+impl<T> Tools<T> {
+    /// The tools, asked from where this task is.
+    pub(super) fn new(toolbox: T) -> Self {
+        Self {
+            toolbox,
+            place: here(),
+        }
+    }
+}
 
 impl<T: Toolbox> Offer for Tools<T> {
     fn instructions(&self) -> String {
-        self.0.instructions()
+        self.toolbox.instructions()
     }
 
     fn capabilities(&self) -> Value {
@@ -187,11 +203,11 @@ impl<T: Toolbox> Offer for Tools<T> {
     }
 
     fn is_for_all(&self) -> bool {
-        self.0.is_for_all()
+        self.toolbox.is_for_all()
     }
 
     fn listed(&self, list: List) -> Option<Vec<Value>> {
-        let tools = || self.0.tools().into_iter().map(face).collect();
+        let tools = || self.toolbox.tools().into_iter().map(face).collect();
         (list == List::Tools).then(tools)
     }
 
@@ -199,7 +215,7 @@ impl<T: Toolbox> Offer for Tools<T> {
         &self,
         method: &'static str,
         mut params: Value,
-        _: Client,
+        client: Client,
     ) -> Result<Option<Value>, Fault> {
         if method != "tools/call" {
             return Ok(None);
@@ -209,7 +225,8 @@ impl<T: Toolbox> Offer for Tools<T> {
             _ => Map::new(),
         };
         let name = params["name"].as_str().unwrap_or_default();
-        let told = self.0.call(name, arguments).await;
+        let place = of_meta(&client.meta()).or_else(|| self.place.clone());
+        let told = within(place, self.toolbox.call(name, arguments)).await;
         let told = told.ok_or_else(|| Fault::invalid_params("there is no such tool"))?;
         Ok(Some(result(told)))
     }

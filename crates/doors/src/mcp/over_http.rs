@@ -49,7 +49,8 @@ pub(crate) async fn answer<T: Toolbox>(tools: T, mut parts: Parts, body: Bytes) 
         .with_allowed_origins(ORIGINS)
         .with_max_request_body_bytes(body.len());
     let sessions = Arc::new(NeverSessionManager::default());
-    let server = move || Ok(Server::new(Tools(tools.clone())));
+    let tools = Tools::new(tools);
+    let server = move || Ok(Server::new(tools.clone()));
     let service = StreamableHttpService::new(server, sessions, config);
     let request = Request::from_parts(parts, Whole(Some(body)));
     let (head, body) = service.handle(request).await.into_parts();

@@ -50,7 +50,7 @@ pub struct McpError(String);
 
 /// Serves tools over standard input and output until the input ends (VA-MCP-2).
 pub async fn serve_stdio<T: Toolbox>(tools: T) -> Result<(), McpError> {
-    let serving = Server::new(Tools(tools))
+    let serving = Server::new(Tools::new(tools))
         .serve(rmcp::transport::stdio())
         .await;
     let serving = match serving {

@@ -257,7 +257,10 @@ async fn a_reload_is_the_programs_business() {
             options.reload = Some(Arc::new(|| {
                 Box::pin(async {
                     match RELOADS.fetch_add(1, Ordering::Relaxed) {
-                        0 => Reloaded::Changed(2),
+                        0 => Reloaded::Read {
+                            changed: vec![("rules", 2)],
+                            needs_restart: vec!["listen".to_owned()],
+                        },
                         _ => {
                             Reloaded::Refused("agents.json: /local_agents: must be an array".into())
                         }
@@ -271,7 +274,10 @@ async fn a_reload_is_the_programs_business() {
     .await;
     assert_eq!(
         post(&node, "/admin/reload", &json!({})).await,
-        (200, json!({"changes": 2}))
+        (
+            200,
+            json!({"changed": [{"what": "rules", "lines": 2}], "needs_restart": ["listen"]})
+        )
     );
     let (status, body) = post(&node, "/admin/reload", &json!({})).await;
     assert_eq!(

@@ -131,6 +131,7 @@ impl House {
                 carrier: Arc::new(carrier),
                 side_logs: SideLogs::default(),
                 hands: Hands::Own,
+                spans: None,
             })
             .unwrap(),
         );

@@ -14,6 +14,7 @@ use chancery_doors::http::{HttpLimits, ServeOptions, Server, serve};
 use chancery_doors::ws::{Dialer, WsLimits};
 use chancery_doors::{HttpCarrier, OutgoingTls};
 use chancery_node::suite::{AllSettings, Chancery};
+use chancery_node::trace::Spans;
 use chancery_node::vacants::{Behaviour, HostedVacant, OnRestart, Vacants};
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, SideLogs, SoftLimits, Vault,
@@ -65,6 +66,8 @@ pub struct Setup {
     pub vacants: Vec<(HostedVacant, [u8; 32])>,
     /// How long their behaviours may take.
     pub behaviour_timeout: Duration,
+    /// Where spans go.
+    pub spans: Option<Arc<Spans>>,
 }
 
 impl Default for Setup {
@@ -83,6 +86,7 @@ impl Default for Setup {
             options: |_| {},
             vacants: Vec::new(),
             behaviour_timeout: Duration::from_secs(20),
+            spans: None,
         }
     }
 }
@@ -164,6 +168,7 @@ impl Setup {
             carrier: Arc::clone(&carrier) as Arc<_>,
             side_logs: SideLogs::default(),
             hands: chancery_node::Hands::Own,
+            spans: self.spans,
         };
         let office: Arc<Office> = Arc::new(Node::start(options).unwrap());
         office.reconcile_settings(&self.settings).await.unwrap();

@@ -95,6 +95,7 @@ impl Market {
             carrier: Arc::new(NoCarrier),
             side_logs: SideLogs::default(),
             hands: chancery_node::Hands::Own,
+            spans: None,
         };
         let office: Arc<Office> = Arc::new(Node::start(options).unwrap());
         let settings = AllSettings {

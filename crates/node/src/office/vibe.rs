@@ -32,6 +32,7 @@ use crate::clock::Entropy;
 use crate::passage::{Passage, Verdict};
 use crate::reconcile::ReconcileError;
 use crate::suite::{AnyAnswer, AnyInput};
+use crate::trace::Stage;
 
 /// The scope that lets its holder answer the human gate for anybody (CH-ID-2).
 const APPROVE: &str = "approve";
@@ -72,7 +73,7 @@ impl Office {
         header: Option<&str>,
         token: Option<&TokenRecord>,
     ) -> Result<VibeAnswered, Refusal> {
-        let mut passage = Passage::begin(ProtocolName::Vibe);
+        let mut passage = self.passage(ProtocolName::Vibe);
         let result = self.admit_vibe(&mut passage, raw, header, token).await;
         let verdict = Verdict::with(&result, |answered| match answered.replayed {
             true => Verdict::Duplicate,
@@ -92,7 +93,9 @@ impl Office {
         let protocol = self.gate().suite().vibe();
         let settings = self.gate().settings();
         let permit = self.gate().permit();
-        let message = protocol.decode(raw, Door::Http, &settings.vibe)?;
+        let decoded = protocol.decode(raw, Door::Http, &settings.vibe);
+        passage.ends(Stage::Decode);
+        let message = decoded?;
         passage.names(|| (message.from_text.clone(), Some(message.msg_id.clone())));
         message.check_header(header)?;
         let id = message.msg_id.clone();
@@ -106,7 +109,9 @@ impl Office {
             &self.gate().keyring(),
             &settings.vibe,
             received,
-        )?;
+        );
+        passage.ends(Stage::Authenticate);
+        let authentic = authentic?;
         let taken_off = {
             let flights = self.flights.lock();
             flights
@@ -210,7 +215,7 @@ impl Office {
         message: Message,
     ) -> Result<(), Refusal> {
         let id = message.msg_id.clone();
-        let mut passage = Passage::begin(ProtocolName::Vibe);
+        let mut passage = self.passage(ProtocolName::Vibe);
         passage.names(|| (message.from_text.clone(), Some(id.clone())));
         let input = Input::Outgoing {
             agent: agent.to_owned(),

@@ -24,6 +24,17 @@ pub enum Carried {
     },
 }
 
+impl Carried {
+    /// The word for it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Refused => "refused",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
 /// A future of an attempt.
 pub type Attempt = Pin<Box<dyn Future<Output = Carried> + Send>>;
 

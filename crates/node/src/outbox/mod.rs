@@ -30,6 +30,7 @@ use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::leave::{Leave, Suspended};
 use crate::sidelogs::SideLogs;
+use crate::trace::{Trace, within};
 use parcel::Parcel;
 use progress::{Attempts, Progress, pause};
 use turns::{Turn, Turns};
@@ -94,16 +95,17 @@ impl Outbox {
                 Some(_) => self.signed_at(parcel.seq)?.map(|at| now.since(at)),
                 None => None,
             };
-            self.send(gate, parcel, age.flatten().unwrap_or_default());
+            self.send(gate, parcel, age.flatten().unwrap_or_default(), None);
         }
         Ok(())
     }
 
-    /// Starts the deliveries of a unit. Needs a runtime.
+    /// Starts the deliveries of a unit, below its trace. Needs a runtime.
     pub(crate) fn start<S: Suite>(
         self: &Arc<Self>,
         gate: &Gate<S>,
         deliveries: &[(RowKey, Delivery)],
+        trace: Option<&Arc<Trace>>,
     ) {
         if deliveries.is_empty() {
             return;
@@ -113,7 +115,7 @@ impl Outbox {
         let parcel = |(key, delivery)| Parcel::new(key, delivery, Attempts::default());
         let parcels = deliveries.into_iter().filter_map(parcel).collect();
         for parcel in self.put_together(parcels) {
-            self.send(gate, parcel, Duration::ZERO);
+            self.send(gate, parcel, Duration::ZERO, trace.cloned());
         }
     }
 
@@ -122,7 +124,13 @@ impl Outbox {
         parcel::put_together(parcels, |delivery| self.carrier.place(delivery))
     }
 
-    fn send<S: Suite>(self: &Arc<Self>, gate: &Gate<S>, parcel: Parcel, age: Duration) {
+    fn send<S: Suite>(
+        self: &Arc<Self>,
+        gate: &Gate<S>,
+        parcel: Parcel,
+        age: Duration,
+        trace: Option<Arc<Trace>>,
+    ) {
         let (outbox, gate) = (Arc::clone(self), gate.clone());
         let wait = parcel.attempts.wait(parcel.lead(), self.clock.now());
         let now = Instant::now();
@@ -133,6 +141,7 @@ impl Outbox {
                 .within_ms
                 .map(|within| now + Duration::from_millis(u64::from(within)).saturating_sub(age)),
             turn: (parcel.attempts.made == 0).then(|| self.turns.line_up(parcel.deliveries())),
+            trace,
         };
         self.spawn(async move { outbox.deliver(gate, parcel, schedule).await });
     }
@@ -143,7 +152,7 @@ impl Outbox {
         self.spawn(async move {
             let leave = Leave::new(&outbox.suspended, &delivery.from, delivery.exempt);
             leave.given().await;
-            if let Err(error) = outbox.attempt(seq, &delivery, leave).await {
+            if let Err(error) = outbox.attempt(seq, &delivery, leave, None).await {
                 tracing::warn!(%error, seq, "a repeated delivery could not be made");
             }
         });
@@ -273,6 +282,7 @@ impl Outbox {
             mut next,
             last,
             mut turn,
+            trace,
         } = schedule;
         let mut made = parcel.attempts.made;
         let mut carried = Carried::Failed { at_least: None };
@@ -291,7 +301,9 @@ impl Outbox {
             made += 1;
             let under_way = Attempts { made, due: None };
             self.progress.record(parcel.keys(), under_way)?;
-            carried = self.attempt(parcel.seq, delivery, leave.clone()).await?;
+            carried = self
+                .attempt(parcel.seq, delivery, leave.clone(), trace.as_ref())
+                .await?;
             turn = None;
             let at_least = match carried {
                 Carried::Delivered => return Ok(carried),
@@ -316,6 +328,7 @@ impl Outbox {
         seq: Seq,
         delivery: &Delivery,
         leave: Leave,
+        trace: Option<&Arc<Trace>>,
     ) -> Result<Carried, StoreError> {
         let failed = Carried::Failed { at_least: None };
         let envelope = self.envelope(seq)?;
@@ -330,15 +343,24 @@ impl Outbox {
         if !leave.is_given() {
             return Ok(failed);
         }
+        let (began, at) = (
+            std::time::Instant::now(),
+            trace.map(|trace| trace.attempt()),
+        );
         let attempt = self
             .carrier
             .carry(delivery.clone(), envelope, leave.clone());
+        let attempt = within(at.clone(), attempt);
         let limit = Duration::from_millis(u64::from(delivery.attempt_ms));
-        tokio::select! {
+        let carried = tokio::select! {
             biased;
-            () = leave.withdrawn() => Ok(failed),
-            carried = tokio::time::timeout(limit, attempt) => Ok(carried.unwrap_or(failed)),
+            () = leave.withdrawn() => failed,
+            carried = tokio::time::timeout(limit, attempt) => carried.unwrap_or(failed),
+        };
+        if let (Some(trace), Some(at)) = (trace, at) {
+            trace.attempted(&at, began, carried.as_str());
         }
+        Ok(carried)
     }
 
     fn line(&self, seq: Seq) -> Result<chancery_core::line::Line, StoreError> {
@@ -386,6 +408,8 @@ struct Schedule {
     last: Option<Instant>,
     /// Its turn, before the first attempt.
     turn: Option<Turn>,
+    /// The trace that its attempts belong to.
+    trace: Option<Arc<Trace>>,
 }
 
 /// Waits for something, at most until `last`; whether it came in time.

@@ -211,7 +211,7 @@ impl Vacants {
 
     /// Puts a verified answer on record; gives its message (VA-DSP-6).
     async fn take_answer(&self, line: Seq, message: Message) -> Result<Bytes, Refusal> {
-        let mut passage = Passage::begin(ProtocolName::Vacant);
+        let mut passage = self.office.passage(ProtocolName::Vacant);
         passage.names(|| {
             let envelope = &message.envelope;
             (envelope.from.hex(), envelope.payload.message_id.clone())

@@ -83,7 +83,7 @@ impl Vacants {
         message: Message,
         binding: Binding,
     ) -> Result<OpenedCall, Refusal> {
-        let passage = Passage::begin(ProtocolName::Vacant);
+        let passage = self.office.passage(ProtocolName::Vacant);
         let permit = self.office.gate().permit();
         let permit = permit.map_err(|_| self.turned_away(&passage, super::calls::busy()))?;
         let (vacants, at) = (Arc::clone(self), Arc::clone(at));

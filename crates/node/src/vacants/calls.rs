@@ -27,6 +27,7 @@ use crate::passage::{Passage, Verdict};
 use crate::respond::{Question, Responder, Slot, Unheard};
 use crate::sequencer::Decided;
 use crate::suite::{AnyAnswer, AnyInput};
+use crate::trace::Stage;
 
 /// An answer on the native binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +94,10 @@ impl Vacants {
     /// A request on the native path of a vacant: all checks of VA-SRV-4, in their order.
     pub async fn call(self: &Arc<Self>, at: &Arc<HostedVacant>, body: Bytes) -> NativeReply {
         let gate = self.office.gate();
-        let passage = Passage::begin(ProtocolName::Vacant);
+        let mut passage = self.office.passage(ProtocolName::Vacant);
         let permit = gate.permit();
         let (id, message) = native::read_request(&body, &gate.settings().vacant);
+        passage.ends(Stage::Decode);
         let answered = match (message, permit) {
             (Ok(message), Ok(permit)) => self.serve(at, message, permit, passage).await,
             (Ok(_), Err(_)) => Err(self.turned_away(&passage, busy())),
@@ -211,8 +213,9 @@ impl Vacants {
             &gate.keyring(),
             &gate.settings().vacant,
             received,
-        )?;
-        let input = AnyInput::Vacant(Input::Envelope(authentic));
+        );
+        passage.ends(Stage::Authenticate);
+        let input = AnyInput::Vacant(Input::Envelope(authentic?));
         let decided = self.office.decide(passage, input, received, Some(permit));
         match answer_of(decided.await.map_err(|_| busy())?)?.0 {
             Answer::Accepted(accepted) => Ok(accepted),
@@ -313,7 +316,7 @@ impl Vacants {
 
     /// Puts the answer to a call on record; gives its signed message.
     pub async fn answer(&self, id: &VacantId, call: Seq, says: Payload) -> Result<Bytes, Refusal> {
-        let mut passage = Passage::begin(ProtocolName::Vacant);
+        let mut passage = self.office.passage(ProtocolName::Vacant);
         passage.names(|| (id.hex(), says.message_id.clone()));
         let answered = self.decide_answer(&mut passage, id, call, says).await;
         self.office.conclude(&passage, Verdict::of(&answered));
@@ -478,7 +481,7 @@ impl Vacants {
         idempotency: Option<String>,
     ) -> Result<Bytes, Refusal> {
         let (vacants, says) = (Arc::clone(self), Payload::text(Role::User, text));
-        let mut passage = Passage::begin(ProtocolName::Vacant);
+        let mut passage = self.office.passage(ProtocolName::Vacant);
         passage.names(|| (from.id.hex(), None));
         outcome(tokio::spawn(async move {
             let called = vacants.call_as(&mut passage, &from, target, says, idempotency);

@@ -46,6 +46,7 @@ async fn office_over(store: Arc<dyn Store>) -> (Arc<Office>, Arc<Scripted>) {
         carrier: Arc::clone(&carrier) as Arc<_>,
         side_logs: SideLogs::default(),
         hands: Hands::Own,
+        spans: None,
     });
     let office = Arc::new(office.unwrap());
     let settings = AllSettings::default();

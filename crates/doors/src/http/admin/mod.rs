@@ -44,7 +44,17 @@ pub(crate) async fn reload(door: Arc<HttpDoor>, _: Call) -> Reply {
         return not_found();
     };
     match reload().await {
-        Reloaded::Changed(changes) => json(StatusCode::OK, &json!({ "changes": changes })),
+        Reloaded::Read {
+            changed,
+            needs_restart,
+        } => {
+            let changed: Vec<_> = changed
+                .iter()
+                .map(|(what, lines)| json!({"what": what, "lines": lines}))
+                .collect();
+            let told = json!({"changed": changed, "needs_restart": needs_restart});
+            json(StatusCode::OK, &told)
+        }
         Reloaded::Refused(reason) => problem(StatusCode::CONFLICT, &reason),
     }
 }

@@ -128,6 +128,7 @@ impl Machine {
             }),
             side_logs: SideLogs::default(),
             hands: Hands::Callers,
+            spans: None,
         });
         let office = Arc::new(office.unwrap());
         let mut settings = AllSettings::default();

@@ -92,6 +92,7 @@ impl Bureau {
             side_logs: SideLogs::new(log("rejections.jsonl"), log("events.jsonl"))
                 .with_audits(log("escalations.jsonl")),
             hands: Hands::Own,
+            spans: None,
         });
         Self {
             office: Arc::new(office.unwrap()),

@@ -113,6 +113,7 @@ impl Setup {
             carrier: Arc::clone(&self.carrier) as Arc<_>,
             side_logs,
             hands: chancery_node::Hands::Own,
+            spans: None,
         })?;
         Ok(Rig {
             node: Arc::new(node),
