@@ -53,6 +53,7 @@ mod strace;
 mod support;
 mod test_kit;
 mod two_nodes;
+mod two_nodes_bus;
 mod two_nodes_duties;
 mod two_nodes_sockets;
 mod two_nodes_stop;
