@@ -35,6 +35,7 @@ mod sidelogs;
 mod soft;
 mod spawned;
 pub mod suite;
+pub mod tenant;
 mod timers;
 mod tokens;
 pub mod vacants;

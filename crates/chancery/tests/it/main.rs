@@ -51,6 +51,7 @@ mod signature_help;
 mod stores_moved;
 mod strace;
 mod support;
+mod tenants;
 mod test_kit;
 mod two_nodes;
 mod two_nodes_bus;

@@ -14,6 +14,7 @@ mod connections;
 mod door;
 mod escalation;
 mod failures;
+mod figures;
 mod guard;
 mod inbox;
 mod inbox_stream;

@@ -1,16 +1,15 @@
 //! Operations: health, readiness, figures, and the clock of `dev`.
 
-use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use chancery_core::time::parse_value_context;
 use chancery_value_context as value_context;
 use http::{HeaderValue, StatusCode};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::Deserialize;
 
 use super::door::{Call, HttpDoor, not_found};
+use super::figures;
 use super::reply::{Reply, empty, json, problem, reply};
 
 const SCHEMA_TYPE: HeaderValue = HeaderValue::from_static("application/schema+json");
@@ -73,34 +72,23 @@ pub(crate) async fn set_clock(door: Arc<HttpDoor>, call: Call) -> Reply {
 
 /// Figures for Prometheus, and how near each bound is (CH-LIM-1).
 pub(crate) async fn metrics(door: Arc<HttpDoor>, _: Call) -> Reply {
-    let mut text = recorder().map(PrometheusHandle::render).unwrap_or_default();
+    let mut text = figures::render();
     text.push_str("# TYPE chancery_bound_used gauge\n# TYPE chancery_bound_limit gauge\n");
     for (bound, used, limit) in bounds(&door) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "chancery_bound_used{{bound=\"{bound}\"}} {used}");
-        let _ = writeln!(text, "chancery_bound_limit{{bound=\"{bound}\"}} {limit}");
+        let of_bound = format!("bound=\"{bound}\"");
+        text.push_str(&figures::line("chancery_bound_used", &of_bound, used));
+        text.push_str(&figures::line("chancery_bound_limit", &of_bound, limit));
     }
-    let gate = door.office.gate();
-    let _ = writeln!(
-        text,
-        "# TYPE chancery_log_lines gauge\nchancery_log_lines {}",
-        gate.store().head().seq
-    );
-    let _ = writeln!(
-        text,
-        "# TYPE chancery_row_cache_bytes gauge\nchancery_row_cache_bytes {}",
-        gate.store().cache_bytes()
-    );
-    let _ = writeln!(
-        text,
-        "# TYPE chancery_outbox gauge\nchancery_outbox {}",
-        door.office.outbox_len()
-    );
-    let _ = writeln!(
-        text,
-        "# TYPE chancery_timers gauge\nchancery_timers {}",
-        door.office.timers_len()
-    );
+    let store = door.office.gate().store();
+    for (name, value) in [
+        ("chancery_log_lines", store.head().seq),
+        ("chancery_row_cache_bytes", store.cache_bytes() as u64),
+        ("chancery_outbox", door.office.outbox_len() as u64),
+        ("chancery_timers", door.office.timers_len() as u64),
+    ] {
+        text.push_str(&format!("# TYPE {name} gauge\n"));
+        text.push_str(&figures::line(name, "", value));
+    }
     reply(StatusCode::OK, PROMETHEUS, text)
 }
 
@@ -140,15 +128,4 @@ fn bounds(door: &HttpDoor) -> Vec<(&'static str, u64, u64)> {
             door.limits.failure_addresses as u64,
         ),
     ]
-}
-
-/// The process's recorder, set up once. None when the program set up another one.
-pub(crate) fn recorder() -> Option<&'static PrometheusHandle> {
-    static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    let set_up = || {
-        let recorder = PrometheusBuilder::new().build_recorder();
-        let handle = recorder.handle();
-        metrics::set_global_recorder(recorder).ok().map(|()| handle)
-    };
-    RECORDER.get_or_init(set_up).as_ref()
 }
