@@ -12,6 +12,7 @@ use chancery_core::protocol::Suite;
 use crate::committer::{Behind, Committer, Taken};
 use crate::gate::Shared;
 use crate::sequencer::{BATCH_INPUTS, DecidedBatch, Sequencer};
+use crate::tenant;
 
 /// Who decides and commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -73,10 +74,13 @@ impl<S: Suite> Clerks<S> {
     /// Starts both threads.
     pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<Threads> {
         let spawn = |name: &str| {
-            let clerk = Clerk(Arc::clone(self));
+            let (clerk, tenant) = (Clerk(Arc::clone(self)), tenant::of_this_thread());
             std::thread::Builder::new()
                 .name(name.to_owned())
-                .spawn(move || clerk.work())
+                .spawn(move || {
+                    tenant::work_for(tenant);
+                    clerk.work();
+                })
         };
         let first = spawn("clerk 1")?;
         match spawn("clerk 2") {

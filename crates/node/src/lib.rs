@@ -37,6 +37,7 @@ mod signing;
 mod soft;
 mod spawned;
 pub mod suite;
+pub mod tenant;
 mod timers;
 mod tokens;
 pub mod trace;
@@ -59,7 +60,7 @@ pub use office::{
     Office, Sent, VibeAnswered, hosting_protocol, turn_records_prefix, vibe_approver, vibe_reader,
 };
 pub use others::{Errand, Others, Word};
-pub use outbox::{Attempt, Carried, Carrier, NoCarrier};
+pub use outbox::{Attempt, Bus, Carried, Carrier, NoCarrier, Order};
 pub use reconcile::ReconcileError;
 pub use sequencer::Decided;
 pub use sidelogs::SideLogs;

@@ -25,7 +25,7 @@ use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
 use crate::inboxes::Inboxes;
 use crate::leave::{Leave, Suspended};
 use crate::others::{Others, Word};
-use crate::outbox::{Carrier, Outbox};
+use crate::outbox::{Bus, Carrier, Outbox};
 use crate::overlay::Overlay;
 use crate::rates::{Rates, TELL_EVERY};
 use crate::sequencer::Decided;
@@ -122,13 +122,18 @@ struct Running {
     duties: Option<JoinHandle<()>>,
     /// Tells the others what senders use, where there may be any.
     telling: Option<JoinHandle<()>>,
+    /// Hands deliveries out, where there is a bus.
+    handing: Option<JoinHandle<()>>,
 }
 
 impl Running {
     /// Ends what fires timers, follows the duty and tells others.
     fn abort(&self) {
         self.timers.abort();
-        for task in [&self.duties, &self.telling].into_iter().flatten() {
+        for task in [&self.duties, &self.telling, &self.handing]
+            .into_iter()
+            .flatten()
+        {
             task.abort();
         }
     }
@@ -195,6 +200,7 @@ impl<S: Suite> Node<S> {
             timers: fire(Arc::clone(&timers), gate.clone()),
             duties: None,
             telling: None,
+            handing: None,
         }));
         Ok(Self {
             gate,
@@ -267,6 +273,27 @@ impl<S: Suite> Node<S> {
             }
             _ => {}
         });
+    }
+
+    /// Deliveries are handed out among the nodes of the journal through this bus: say it before joining them. Needs a
+    /// tokio runtime.
+    pub fn hand_out_through(&self, bus: Arc<dyn Bus>) {
+        self.outbox.hand_out_through(bus);
+        let (outbox, gate) = (Arc::clone(&self.outbox), self.gate.clone());
+        let handing = outbox.keep_handing_out(gate, self.duties.changes());
+        if let Some(running) = &mut *self.lock_running() {
+            running.handing = Some(tokio::spawn(handing));
+        }
+    }
+
+    /// Makes a delivery that the bus gave to this node, for as long as `is_mine` says that it did; whether nothing of it
+    /// is open any more.
+    pub async fn make_delivery(
+        &self,
+        order: &[u8],
+        is_mine: Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> bool {
+        self.outbox.make(&self.gate, order, is_mine).await
     }
 
     /// The other nodes of the journal.

@@ -25,6 +25,7 @@ pub(crate) mod schema;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod store;
+mod tenants;
 pub(crate) mod token;
 pub(crate) mod vacant;
 pub(crate) mod vibe;

@@ -1,7 +1,11 @@
 //! `chancery serve`: runs a node until it is told to stop.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
+use chancery_node::tenant::{self, Tenant};
+
+use super::tenants;
 use crate::config::{Config, Flags, Settings, Sources};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host::Host;
@@ -12,6 +16,9 @@ use crate::terminal::Terminal;
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) flags: Flags,
+    /// Also run the node that this file alone describes, apart from the others; may be repeated
+    #[arg(long = "tenant", value_name = "FILE")]
+    tenants: Vec<PathBuf>,
     /// Be wrong in this way, on purpose
     #[cfg(feature = "seeded-faults")]
     #[arg(long, value_name = "NAME")]
@@ -33,6 +40,9 @@ pub(crate) fn run(
     let config = Config::of(&settings)?;
     log_to_stderr();
     raise_open_files();
+    if !args.tenants.is_empty() {
+        return tenants::run(&sources, &args.tenants, terminal);
+    }
     let runtime = runtime()?;
     let exit = runtime.block_on(serve(&config, (sources, settings), terminal));
     // Requests that are never answered (a failed log) must not hold the process.
@@ -42,8 +52,14 @@ pub(crate) fn run(
 
 /// A runtime for a node: every core.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    runtime_of(None)
+}
+
+/// The same for one of several nodes: its threads have the tenant's name.
+pub(super) fn runtime_of(tenant: Option<Tenant>) -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .on_thread_start(move || tenant::work_for(tenant.clone()))
         .build()
         .map_err(|error| Failure::damaged(format!("cannot start threads: {error}")))
 }

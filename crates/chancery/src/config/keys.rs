@@ -40,7 +40,7 @@ pub const KEYS: &[Key] = &[
         "bus",
         Kind::Text,
         "\"local\"",
-        "what carries deliveries between nodes: \"local\" is this node alone",
+        "who makes deliveries: \"local\" one node for all, \"nats://HOST:PORT\" hands them out among the nodes",
     ),
     flagged(key(
         "clock",

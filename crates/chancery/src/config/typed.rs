@@ -141,6 +141,8 @@ pub struct Config {
     pub data: PathBuf,
     /// Where the log is kept.
     pub store: Store,
+    /// What hands deliveries out among nodes, where something does.
+    pub bus: Option<Nats>,
     /// The clock.
     pub clock: Clock,
     /// Where identifiers come from.
@@ -180,8 +182,8 @@ pub struct Config {
 impl Config {
     pub(super) fn of_settings(settings: &Settings) -> Result<Self, Failure> {
         let of = Typed(settings);
-        bus(settings.get("bus"))?;
         Ok(Self {
+            bus: of.bus()?,
             listen: listen(settings.get("listen"))?,
             data: of.path("data").unwrap_or_else(|| PathBuf::from(".")),
             store: store(&of)?,
@@ -387,16 +389,43 @@ impl Typed<'_> {
             ))
             .next("name a file with the token or user:password in agh.nats_token_file")
         })?;
-        if servers.is_empty() {
+        Ok((!servers.is_empty()).then(|| self.nats(servers)))
+    }
+
+    /// The bus; its broker is spoken with as that of AGH is.
+    fn bus(&self) -> Result<Option<Nats>, Failure> {
+        let setting = self.0.get("bus");
+        let words = text(setting);
+        if words == "local" {
             return Ok(None);
         }
-        Ok(Some(Nats {
+        let servers = servers(words).filter(|servers| !servers.is_empty());
+        // What was written may hold a password: it is not shown.
+        let servers = servers.ok_or_else(|| {
+            let place = setting.place();
+            Failure::usage(format!(
+                "{place}: bus must be \"local\" or hold addresses such as nats://127.0.0.1:4222, and no password"
+            ))
+            .next("name a file with the token or user:password in agh.nats_token_file")
+        })?;
+        if !matches!(store(self)?, Store::Postgres(_)) {
+            let place = setting.place();
+            return Err(Failure::usage(format!(
+                "{place}: bus: a journal that is not in PostgreSQL has one node"
+            ))
+            .next("set bus = \"local\", or store = \"postgres://USER@HOST/DATABASE\""));
+        }
+        Ok(Some(self.nats(servers)))
+    }
+
+    fn nats(&self, servers: Vec<String>) -> Nats {
+        Nats {
             servers,
             token_file: self.path("agh.nats_token_file"),
             credentials: self.path("agh.nats_credentials"),
             plaintext: self.switch("agh.nats_plaintext"),
             jetstream: self.switch("agh.jetstream"),
-        }))
+        }
     }
 
     fn agh_trust(&self) -> Result<Trust, Failure> {
@@ -455,15 +484,6 @@ fn listen(setting: &Setting) -> Result<SocketAddr, Failure> {
         .map_err(|_| wrong(setting, "an IP address and a port, such as 127.0.0.1:8700"))
 }
 
-fn not_built(setting: &Setting, what: &str, instead: &str) -> Failure {
-    Failure::usage(format!(
-        "{}: {}: {what} is not built yet",
-        setting.place(),
-        setting.key.name
-    ))
-    .next(instead.to_owned())
-}
-
 fn store(of: &Typed<'_>) -> Result<Store, Failure> {
     let setting = of.0.get("store");
     match text(setting) {
@@ -483,16 +503,6 @@ fn store(of: &Typed<'_>) -> Result<Store, Failure> {
                 password_file: of.path("store_password_file"),
             }))
         }
-    }
-}
-
-fn bus(setting: &Setting) -> Result<(), Failure> {
-    match text(setting) {
-        "local" => Ok(()),
-        url if url.starts_with("nats://") => {
-            Err(not_built(setting, "the NATS bus", "set bus = \"local\""))
-        }
-        _ => Err(wrong(setting, "\"local\"")),
     }
 }
 

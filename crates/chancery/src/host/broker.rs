@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use chancery_core::digest::{Sha256Digest, hex};
 use chancery_doors::OutgoingTls;
-use chancery_doors::nats::{Broker, BrokerOptions, NatsDoor, Secret};
+use chancery_doors::nats::{Broker, BrokerOptions, BusDoor, NatsBus, NatsDoor, Secret};
 use chancery_node::respond::Responder;
 use chancery_node::{Office, agh_answers, agh_bridge};
 use tokio::task::JoinSet;
@@ -50,15 +51,47 @@ pub(super) fn join(
 
 /// How the broker is reached, when there is one.
 pub(crate) fn broker_options(config: &Config) -> Result<Option<BrokerOptions>, Failure> {
-    let Some(nats) = &config.agh.nats else {
-        return Ok(None);
-    };
-    Ok(Some(BrokerOptions {
+    config.agh.nats.as_ref().map(options_of).transpose()
+}
+
+fn options_of(nats: &Nats) -> Result<BrokerOptions, Failure> {
+    Ok(BrokerOptions {
         servers: nats.servers.clone(),
         secret: secret(nats)?,
         plaintext: nats.plaintext,
         jetstream: nats.jetstream,
+    })
+}
+
+/// Hands deliveries out among the nodes of the journal, where the configuration says so. Over the connection of AGH where
+/// that is to the same broker.
+pub(super) fn hand_out(
+    office: &Arc<Office>,
+    config: &Config,
+    agh: Option<&NatsDoor>,
+    tls: &OutgoingTls,
+) -> Result<Option<BusDoor>, Failure> {
+    let Some(nats) = &config.bus else {
+        return Ok(None);
+    };
+    let bus = NatsBus::new(name_of_journal(office)?);
+    office.hand_out_through(Arc::clone(&bus) as Arc<_>);
+    let of = Arc::clone(office);
+    let shares = config.agh.nats.as_ref();
+    Ok(Some(match agh {
+        Some(agh) if shares.is_some_and(|agh| agh.servers == nats.servers) => {
+            BusDoor::share(of, bus, agh.connected())
+        }
+        _ => BusDoor::open(of, bus, options_of(nats)?, tls.clone()),
     }))
+}
+
+/// A name that no other journal has: of its first line, which is the same for all its nodes.
+fn name_of_journal(office: &Office) -> Result<String, Failure> {
+    let first = office.gate().store().lines(1, 1);
+    let first = first.map_err(|error| Failure::damaged(error.to_string()))?;
+    let digest = Sha256Digest::of(first.first().map_or(b"", |line| line));
+    Ok(hex::encode(&digest.0[..8]))
 }
 
 /// A peer works on one thing after another.

@@ -22,7 +22,7 @@ use chancery_agents::host::Agents;
 use chancery_doors::http::{
     HttpLimits, NodeTools, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
-use chancery_doors::nats::NatsDoor;
+use chancery_doors::nats::{BusDoor, NatsDoor};
 use chancery_doors::otlp::Exporter;
 use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
 use chancery_doors::{HttpCarrier, OutgoingTls};
@@ -63,6 +63,7 @@ pub(crate) struct Host {
     server: Server,
     dialer: Arc<Dialer>,
     nats: Option<NatsDoor>,
+    bus: Option<BusDoor>,
     echoes: JoinSet<()>,
     opened: Opened,
     reload: Reload,
@@ -103,6 +104,7 @@ impl Host {
         begin_in_line(&office, config, world.as_ref()).await?;
         let echoes = broker::echoes(&office, config)?;
         let nats = broker::join(&office, config, broker, &outgoing_tls)?;
+        let bus = broker::hand_out(&office, config, nats.as_ref(), &outgoing_tls)?;
         let vacants = vacants::vacants(Arc::clone(&office), &abroad, config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
@@ -140,6 +142,7 @@ impl Host {
             server,
             dialer,
             nats,
+            bus,
             echoes,
             opened,
             reload: reloads.asked,
@@ -176,6 +179,9 @@ impl Host {
         }
         self.echoes.shutdown().await;
         let calls = self.dialer.stop();
+        if let Some(bus) = self.bus {
+            bus.stop().await;
+        }
         let nats = async {
             if let Some(nats) = self.nats {
                 nats.stop().await;

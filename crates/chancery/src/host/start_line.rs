@@ -10,6 +10,9 @@ pub(crate) struct StartLine {
     /// The address, with the port that was picked.
     pub(crate) http: String,
     durable: bool,
+    /// Which of several nodes of the process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
 }
 
 impl StartLine {
@@ -18,6 +21,13 @@ impl StartLine {
             event: "listening",
             http: listening.address.to_string(),
             durable: listening.durable,
+            tenant: None,
         }
+    }
+
+    /// The same, of one of several nodes.
+    pub(crate) fn of_tenant(mut self, name: &str) -> Self {
+        self.tenant = Some(name.to_owned());
+        self
     }
 }

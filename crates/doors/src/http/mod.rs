@@ -25,6 +25,7 @@ mod node_tools;
 pub mod openapi;
 mod operations;
 mod query;
+mod recorder;
 mod reply;
 mod router;
 mod send;

@@ -1,17 +1,16 @@
 //! Operations: health, readiness, figures, and the clock of `dev`.
 
-use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use chancery_core::time::parse_value_context;
 use chancery_value_context as value_context;
 use http::{HeaderValue, StatusCode};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::Deserialize;
 
 use super::door::{Call, HttpDoor, not_found};
-use super::figures::{self, write_head};
+use super::figures::write_head;
+use super::recorder;
 use super::reply::{Reply, empty, json, problem, reply};
 
 const SCHEMA_TYPE: HeaderValue = HeaderValue::from_static("application/schema+json");
@@ -74,16 +73,17 @@ pub(crate) async fn set_clock(door: Arc<HttpDoor>, call: Call) -> Reply {
 
 /// Figures for Prometheus, and how near each bound is (CH-LIM-1).
 pub(crate) async fn metrics(door: Arc<HttpDoor>, _: Call) -> Reply {
-    let mut text = recorder().map(PrometheusHandle::render).unwrap_or_default();
+    let mut text = recorder::render();
     let (bounds, store) = (bounds(&door), door.office.gate().store());
-    // Writing to a string cannot fail.
     write_head("chancery_bound_used", &mut text);
     for (bound, used, _) in &bounds {
-        let _ = writeln!(text, "chancery_bound_used{{bound=\"{bound}\"}} {used}");
+        let of_bound = format!("bound=\"{bound}\"");
+        text += &recorder::line("chancery_bound_used", &of_bound, *used);
     }
     write_head("chancery_bound_limit", &mut text);
     for (bound, _, limit) in &bounds {
-        let _ = writeln!(text, "chancery_bound_limit{{bound=\"{bound}\"}} {limit}");
+        let of_bound = format!("bound=\"{bound}\"");
+        text += &recorder::line("chancery_bound_limit", &of_bound, *limit);
     }
     for (name, value) in [
         ("chancery_log_lines", store.head().seq),
@@ -92,7 +92,7 @@ pub(crate) async fn metrics(door: Arc<HttpDoor>, _: Call) -> Reply {
         ("chancery_timers", door.office.timers_len() as u64),
     ] {
         write_head(name, &mut text);
-        let _ = writeln!(text, "{name} {value}");
+        text += &recorder::line(name, "", value);
     }
     reply(StatusCode::OK, PROMETHEUS, text)
 }
@@ -133,17 +133,4 @@ fn bounds(door: &HttpDoor) -> Vec<(&'static str, u64, u64)> {
             door.limits.failure_addresses as u64,
         ),
     ]
-}
-
-/// The process's recorder, set up once. None when the program set up another one.
-pub(crate) fn recorder() -> Option<&'static PrometheusHandle> {
-    static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    let set_up = || {
-        let recorder = PrometheusBuilder::new().build_recorder();
-        let handle = recorder.handle();
-        let set = metrics::set_global_recorder(recorder).ok().map(|()| handle);
-        figures::describe();
-        set
-    };
-    RECORDER.get_or_init(set_up).as_ref()
 }

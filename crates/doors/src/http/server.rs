@@ -28,7 +28,7 @@ use super::door::{HttpDoor, Peer, Reload};
 use super::limits::HttpLimits;
 use super::node_tools::{LogDesk, NodeTools};
 use super::tls::{TlsError, TlsKeeper, acceptor};
-use super::{messages, operations, router};
+use super::{messages, recorder, router};
 use crate::trace_headers::of_headers;
 use crate::ws::{Switchboard, WsLimits};
 
@@ -146,7 +146,7 @@ pub fn serve(office: Arc<Office>, options: ServeOptions) -> Result<Server, Serve
     let listener = bind(listen).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let durable = office.gate().store().is_durable();
-    operations::recorder();
+    recorder::recorder();
     let door = Arc::new(HttpDoor::new(
         office,
         limits,

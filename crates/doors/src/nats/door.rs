@@ -1,6 +1,6 @@
 //! The door: a connection to the broker for as long as the node runs, made again whenever it is gone (AG-NAT-6).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Client;
@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::broker::{Broker, Publication};
+use super::bus::Connected;
 use super::connect::{BrokerOptions, connect};
 use super::intake::{self, Intake};
 use super::jetstream;
@@ -32,11 +33,8 @@ pub struct NatsDoor {
     stop: watch::Sender<bool>,
     connecting: JoinHandle<()>,
     deciding: JoinHandle<()>,
-    connected: Arc<Connected>,
+    connected: watch::Sender<Option<Client>>,
 }
-
-/// The latest connection.
-type Connected = Mutex<Option<Client>>;
 
 /// What all connections share.
 struct Keeper {
@@ -45,7 +43,8 @@ struct Keeper {
     options: BrokerOptions,
     tls: OutgoingTls,
     intake: Intake,
-    connected: Arc<Connected>,
+    /// The latest connection.
+    connected: watch::Sender<Option<Client>>,
 }
 
 impl NatsDoor {
@@ -65,14 +64,14 @@ impl NatsDoor {
             Arc::clone(&broker),
             arrivals,
         ));
-        let connected: Arc<Connected> = Arc::default();
+        let connected = watch::Sender::new(None);
         let keeper = Keeper {
             office,
             broker,
             options,
             tls,
             intake,
-            connected: Arc::clone(&connected),
+            connected: connected.clone(),
         };
         Self {
             stop,
@@ -80,6 +79,11 @@ impl NatsDoor {
             deciding,
             connected,
         }
+    }
+
+    /// The connection, for others who speak with the same broker.
+    pub fn connected(&self) -> Connected {
+        self.connected.subscribe()
     }
 
     /// Leaves all channels, and waits for what came in to be decided.
@@ -90,12 +94,7 @@ impl NatsDoor {
             let _ = self.connecting.await;
             let _ = self.deciding.await;
             // What was acknowledged last is still on its way out.
-            let client = self
-                .connected
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            if let Some(client) = client {
+            if let Some(client) = self.connected.send_replace(None) {
                 let _ = client.flush().await;
             }
         };
@@ -113,10 +112,7 @@ impl Keeper {
                 lasted = self.one_connection() => lasted,
             };
             self.broker.is(None);
-            self.connected
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
+            self.connected.send_replace(None);
             self.office.agh_broker_is(false);
             match lasted {
                 Ok(()) => {
@@ -139,10 +135,7 @@ impl Keeper {
     async fn one_connection(&self) -> Result<(), String> {
         let connection = connect(&self.options, &self.tls).await?;
         let (client, mut gone) = (connection.client, connection.gone);
-        *self
-            .connected
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
+        self.connected.send_replace(Some(client.clone()));
         let jetstream = match self.options.jetstream {
             true => Some(jetstream::open(&client, self.speaks_v1()).await?),
             false => None,

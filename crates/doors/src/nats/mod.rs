@@ -9,6 +9,7 @@
 //! for who sent something, and decide anything: a subject is a hint, the envelope decides (AG-RTE-5).
 
 mod broker;
+mod bus;
 mod connect;
 mod door;
 mod intake;
@@ -18,6 +19,7 @@ mod permissions;
 mod publisher;
 
 pub use broker::Broker;
+pub use bus::{BusDoor, Connected, NatsBus};
 pub use connect::{BrokerOptions, Secret, reach};
 pub use door::NatsDoor;
 

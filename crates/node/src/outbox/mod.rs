@@ -4,12 +4,14 @@
 //! waits until it runs again, and an attempt under way is cut off. Losing the count repeats deliveries, never an effect.
 
 mod carrier;
+mod handing;
 mod parcel;
 mod progress;
 mod turns;
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,20 +22,25 @@ use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use chancery_core::timer::TimerName;
 use chancery_store::{Store, StoreError};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub use carrier::{Attempt, Carried, Carrier, NoCarrier};
+pub use handing::{Bus, Order};
 
 use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::leave::{Leave, Suspended};
 use crate::sidelogs::SideLogs;
 use crate::trace::{Trace, within};
+use handing::LastOrders;
 use parcel::Parcel;
 use progress::{Attempts, Progress, pause};
 use turns::{Turn, Turns};
+
+/// Says whether a delivery is still this node's to make.
+pub(crate) type Held = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// How many attempts run at once.
 const ATTEMPTS_AT_ONCE: usize = 256;
@@ -51,6 +58,13 @@ pub(crate) struct Outbox {
     turns: Arc<Turns>,
     under_way: Semaphore,
     exempt_under_way: Semaphore,
+    /// What hands deliveries out among the nodes of the journal, where something does.
+    bus: OnceLock<Arc<dyn Bus>>,
+    /// Whether whoever has the duty makes them all the same.
+    is_alone: AtomicBool,
+    last_orders: Mutex<LastOrders>,
+    /// Something could not be handed out.
+    again: Notify,
     /// The attempts under way; none once they have been ended for good.
     tasks: Mutex<Option<JoinSet<()>>>,
 }
@@ -73,12 +87,19 @@ impl Outbox {
             turns: Arc::default(),
             under_way: Semaphore::new(ATTEMPTS_AT_ONCE),
             exempt_under_way: Semaphore::new(EXEMPT_ATTEMPTS_AT_ONCE),
+            bus: OnceLock::new(),
+            is_alone: AtomicBool::new(false),
+            last_orders: Mutex::default(),
+            again: Notify::new(),
             tasks: Mutex::new(Some(JoinSet::new())),
         }
     }
 
     /// Goes on with the deliveries that are on record and not settled. Needs a runtime.
     pub(crate) fn resume<S: Suite>(self: &Arc<Self>, gate: &Gate<S>) -> Result<(), StoreError> {
+        if let Some(bus) = self.hands_out() {
+            return self.hand_out_all(bus);
+        }
         let mut open = self.progress.unsettled()?;
         self.progress.open(&mut open);
         let mut parcels = Vec::new();
@@ -89,15 +110,23 @@ impl Outbox {
             };
             parcels.push(parcel);
         }
-        let now = self.clock.now();
         for parcel in self.put_together(parcels) {
-            let age = match parcel.lead().within_ms {
-                Some(_) => self.signed_at(parcel.seq)?.map(|at| now.since(at)),
-                None => None,
-            };
-            self.send(gate, parcel, age.flatten().unwrap_or_default(), None);
+            let age = self.age(&parcel)?;
+            self.send(gate, parcel, age, None);
         }
         Ok(())
+    }
+
+    /// How long ago a parcel was signed, where that matters.
+    fn age(&self, parcel: &Parcel) -> Result<Duration, StoreError> {
+        let age = match parcel.lead().within_ms {
+            Some(_) => {
+                let signed = self.signed_at(parcel.seq)?;
+                signed.map(|at| self.clock.now().since(at))
+            }
+            None => None,
+        };
+        Ok(age.flatten().unwrap_or_default())
     }
 
     /// Starts the deliveries of a unit, below its trace. Needs a runtime.
@@ -111,8 +140,12 @@ impl Outbox {
             return;
         }
         let mut deliveries = deliveries.to_vec();
-        self.progress.open(&mut deliveries);
         let parcel = |(key, delivery)| Parcel::new(key, delivery, Attempts::default());
+        if let Some(bus) = self.hands_out() {
+            let parcels = deliveries.into_iter().filter_map(parcel).collect();
+            return self.hand_out(bus, parcels);
+        }
+        self.progress.open(&mut deliveries);
         let parcels = deliveries.into_iter().filter_map(parcel).collect();
         for parcel in self.put_together(parcels) {
             self.send(gate, parcel, Duration::ZERO, trace.cloned());
@@ -132,18 +165,29 @@ impl Outbox {
         trace: Option<Arc<Trace>>,
     ) {
         let (outbox, gate) = (Arc::clone(self), gate.clone());
+        let mut schedule = self.schedule(&parcel, age, None);
+        schedule.turn =
+            (parcel.attempts.made == 0).then(|| self.turns.line_up(parcel.deliveries()));
+        schedule.trace = trace;
+        self.spawn(async move {
+            outbox.deliver(gate, parcel, schedule).await;
+        });
+    }
+
+    /// When a parcel that was signed so long ago is attempted, without a turn.
+    fn schedule(&self, parcel: &Parcel, age: Duration, held: Option<Held>) -> Schedule {
         let wait = parcel.attempts.wait(parcel.lead(), self.clock.now());
         let now = Instant::now();
-        let schedule = Schedule {
+        Schedule {
             next: now + wait,
             last: parcel
                 .lead()
                 .within_ms
                 .map(|within| now + Duration::from_millis(u64::from(within)).saturating_sub(age)),
-            turn: (parcel.attempts.made == 0).then(|| self.turns.line_up(parcel.deliveries())),
-            trace,
-        };
-        self.spawn(async move { outbox.deliver(gate, parcel, schedule).await });
+            turn: None,
+            trace: None,
+            held,
+        }
     }
 
     /// Makes one more attempt to deliver a line, because its recipient seems to have missed it. Not recorded.
@@ -178,6 +222,7 @@ impl Outbox {
             *tasks = JoinSet::new();
         }
         self.progress.close();
+        self.is_alone.store(false, Ordering::Release);
     }
 
     /// Ends all attempts for good; when this returns none is under way.
@@ -198,20 +243,22 @@ impl Outbox {
         self.progress.len()
     }
 
-    async fn deliver<S: Suite>(&self, gate: Gate<S>, parcel: Parcel, schedule: Schedule) {
+    /// Makes a delivery; whether it is settled.
+    async fn deliver<S: Suite>(&self, gate: Gate<S>, parcel: Parcel, schedule: Schedule) -> bool {
         let seq = parcel.seq;
         let carried = match self.bring(&parcel, schedule).await {
             Ok(carried) => carried,
             Err(error) => {
                 tracing::error!(%error, seq, "a delivery is held back: its progress cannot be recorded");
-                return;
+                return false;
             }
         };
         let delivered = carried == Carried::Delivered;
         // Not asked, not settled: the next start asks.
         if delivered && !self.ask(&gate, &parcel).await {
-            return;
+            return false;
         }
+        let mut is_settled = true;
         for (key, delivery) in &parcel.copies {
             let event = if delivered {
                 "delivered"
@@ -222,12 +269,15 @@ impl Outbox {
                 .delivery(event, delivery.protocol, seq, &delivery.to);
             // Not on record, not settled: the next start gives it up once more, without an attempt.
             if !delivered && !self.give_up(&gate, seq, delivery).await {
+                is_settled = false;
                 continue;
             }
             if let Err(error) = self.progress.settle(key) {
                 tracing::warn!(%error, seq, "a settled delivery could not be recorded; it may be made again");
+                is_settled = false;
             }
         }
+        is_settled
     }
 
     /// Makes the attempts, unless one before the last stop was the last already.
@@ -283,7 +333,12 @@ impl Outbox {
             last,
             mut turn,
             trace,
+            held,
         } = schedule;
+        let is_ours = || match &held {
+            Some(held) => held(),
+            None => self.store.duty().is_some(),
+        };
         let mut made = parcel.attempts.made;
         let mut carried = Carried::Failed { at_least: None };
         while made < attempts_at_most {
@@ -294,8 +349,8 @@ impl Outbox {
             if !in_time(last, leave.given()).await {
                 return Ok(Carried::Failed { at_least: None });
             }
-            if self.store.duty().is_none() {
-                // Another process may see to it by now: this task ends with the duty.
+            if !is_ours() {
+                // Another process may see to it by now: this task ends with what made it this one's.
                 std::future::pending::<()>().await;
             }
             made += 1;
@@ -396,7 +451,7 @@ impl Outbox {
     }
 
     fn lock_tasks(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tasks)
     }
 }
 
@@ -410,6 +465,12 @@ struct Schedule {
     turn: Option<Turn>,
     /// The trace that its attempts belong to.
     trace: Option<Arc<Trace>>,
+    /// Says whether it is still this node's; without it the duty does.
+    held: Option<Held>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for something, at most until `last`; whether it came in time.

@@ -151,6 +151,19 @@ impl Progress {
         });
     }
 
+    /// Whether a delivery is under way here.
+    pub(super) fn is_open(&self, key: &RowKey) -> bool {
+        parse_outbox_key(key).is_some_and(|place| self.lock().open.contains(&place))
+    }
+
+    /// These are not under way here any more, settled or not.
+    pub(super) fn let_go(&self, keys: &[RowKey]) {
+        let mut pending = self.lock();
+        for place in keys.iter().filter_map(parse_outbox_key) {
+            pending.open.remove(&place);
+        }
+    }
+
     /// None is open here any more.
     pub(super) fn close(&self) {
         *self.lock() = Pending::default();
