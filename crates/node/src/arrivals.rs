@@ -190,10 +190,7 @@ impl Office {
                     .and_then(value_context_answer)
             }
         };
-        self.conclude(
-            &passage,
-            Verdict::with(&result, |answer| verdict_of(answer)),
-        );
+        self.conclude(&passage, Verdict::with(&result, verdict_of));
         result
     }
 

@@ -194,11 +194,10 @@ impl<S: Suite> Committer<S> {
 
 /// The traces of those whose unit is in a batch, in the order of the units.
 fn recorded<S: Suite>(waiting: &mut [Waiting<S>]) -> impl Iterator<Item = (Seq, &mut Traced)> {
-    let traced = waiting.iter_mut().filter_map(|waiting| {
+    waiting.iter_mut().filter_map(|waiting| {
         let traced = waiting.entry.traced.as_mut()?;
         Some((waiting.decided.seq?, traced))
-    });
-    traced
+    })
 }
 
 /// Gives the envelope that a unit begins with to whoever waits for that unit, when this node signed it. Those who wait

@@ -212,7 +212,7 @@ impl Office {
 }
 
 /// What an answer of value-context says became of a message.
-pub(crate) fn verdict_of(answer: &Answer) -> Verdict<'static> {
+pub(crate) fn verdict_of<'r>(answer: &Answer) -> Verdict<'r> {
     match answer {
         Answer::Accepted(_) | Answer::Noted => Verdict::Accepted,
         Answer::Duplicate(_) | Answer::SentBefore(_) => Verdict::Duplicate,

@@ -114,7 +114,7 @@ impl Spans {
     pub(crate) fn trace(self: &Arc<Self>, caller: Option<&TraceContext>) -> Option<Arc<Trace>> {
         match caller {
             Some(caller) if !caller.is_sampled => return None,
-            None if self.begun.fetch_add(1, Ordering::Relaxed) % self.one_in != 0 => return None,
+            None if !self.is_the_one() => return None,
             _ => {}
         }
         let trace_id = caller.map_or_else(|| self.trace_id(), |caller| caller.trace_id);
@@ -134,6 +134,12 @@ impl Spans {
             ),
             spans: Arc::clone(self),
         }))
+    }
+
+    /// Whether the trace that begins here is the one in so many.
+    fn is_the_one(&self) -> bool {
+        let begun = self.begun.fetch_add(1, Ordering::Relaxed);
+        begun.is_multiple_of(self.one_in)
     }
 
     fn trace_id(&self) -> [u8; 16] {
