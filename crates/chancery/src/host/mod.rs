@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_agents::host::Agents;
-use chancery_doors::HttpCarrier;
 use chancery_doors::http::{
     HttpLimits, NodeTools, Reload, ServeError, ServeOptions, Server, TlsKeeper, serve,
 };
 use chancery_doors::nats::{BusDoor, NatsDoor};
 use chancery_doors::ws::{Dialer, Switchboard, WsLimits};
+use chancery_doors::{HttpCarrier, OutgoingTls};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_node::vacants::Vacants;
 use chancery_node::{
@@ -100,10 +100,7 @@ impl Host {
         let vacants = vacants::vacants(Arc::clone(&office), &abroad, config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
-        switchboard.join_others(&office);
-        let (of_office, by) = (Arc::clone(&office), Arc::clone(&switchboard));
-        let dialer = Dialer::new(of_office, by, outgoing_tls, ws_limits(config));
-        let dialer = Arc::new(dialer);
+        let dialer = connections(&office, &switchboard, outgoing_tls, config);
         let reload = reload::of(Reloading {
             office: Arc::clone(&office),
             config: config.clone(),
@@ -190,6 +187,18 @@ impl Host {
             .await
             .map_err(|error| Failure::damaged(error.to_string()))
     }
+}
+
+/// What calls agents elsewhere; from here on other nodes of the journal reach who is connected here.
+fn connections(
+    office: &Arc<Office>,
+    switchboard: &Arc<Switchboard>,
+    tls: Arc<OutgoingTls>,
+    config: &Config,
+) -> Arc<Dialer> {
+    switchboard.join_others(office);
+    let (office, switchboard) = (Arc::clone(office), Arc::clone(switchboard));
+    Arc::new(Dialer::new(office, switchboard, tls, ws_limits(config)))
 }
 
 /// Whose keys the node holds besides those of a world file.
