@@ -127,6 +127,17 @@ struct Running {
 }
 
 impl Running {
+    /// What every node has.
+    fn new(threads: Threads, timers: JoinHandle<()>) -> Self {
+        Self {
+            threads,
+            timers,
+            duties: None,
+            telling: None,
+            handing: None,
+        }
+    }
+
     /// Ends what fires timers, follows the duty and tells others.
     fn abort(&self) {
         self.timers.abort();
@@ -158,17 +169,8 @@ impl<S: Suite> Node<S> {
         ));
         let rows: &dyn Rows = &Overlay::new(Arc::clone(&options.store));
         let in_force = InForce::of_rows(&*options.suite, rows)?;
-        let agh = SharedAgh::new(AghSoft::new(&AghSettings::default()).into());
-        let (of_inboxes, of_store) = (Arc::clone(&inboxes), Arc::clone(&options.store));
-        let rates = Rates::new(options.soft_limits.rate_per_sender, of_store.is_shared());
-        let others = Others::new(Arc::clone(&of_store));
-        let soft = Soft::new(
-            options.soft_limits,
-            of_inboxes,
-            of_store,
-            rates.clone(),
-            Arc::clone(&agh),
-        );
+        let (soft, rates, agh) = soft_state(options.soft_limits, &inboxes, &options.store);
+        let others = Others::new(Arc::clone(&options.store));
         let parts = Parts {
             suite: options.suite,
             store: options.store,
@@ -195,13 +197,8 @@ impl<S: Suite> Node<S> {
         if !gate.store().is_shared() {
             duties.take_up(&gate, &outbox, &timers)?;
         }
-        let running = std::sync::Mutex::new(Some(Running {
-            threads,
-            timers: fire(Arc::clone(&timers), gate.clone()),
-            duties: None,
-            telling: None,
-            handing: None,
-        }));
+        let firing = fire(Arc::clone(&timers), gate.clone());
+        let running = std::sync::Mutex::new(Some(Running::new(threads, firing)));
         Ok(Self {
             gate,
             inboxes,
@@ -443,6 +440,19 @@ impl<S: Suite> Drop for Node<S> {
             self.outbox.abort();
         }
     }
+}
+
+/// The guards of a node, and what of them others are told.
+fn soft_state(
+    limits: SoftLimits,
+    inboxes: &Arc<Inboxes>,
+    store: &Arc<dyn Store>,
+) -> (Soft, Rates, SharedAgh) {
+    let rates = Rates::new(limits.rate_per_sender, store.is_shared());
+    let agh = SharedAgh::new(AghSoft::new(&AghSettings::default()).into());
+    let (inboxes, store) = (Arc::clone(inboxes), Arc::clone(store));
+    let soft = Soft::new(limits, inboxes, store, rates.clone(), Arc::clone(&agh));
+    (soft, rates, agh)
 }
 
 /// Senders that one word is about.

@@ -108,8 +108,7 @@ impl Host {
         let vacants = vacants::vacants(Arc::clone(&office), &abroad, config)?;
         let tls = tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
-        switchboard.join_others(&office);
-        let dialer = dialer(&office, &switchboard, outgoing_tls, config);
+        let dialer = connections(&office, &switchboard, outgoing_tls, config);
         let reloads = reload::of(Reloading {
             office: Arc::clone(&office),
             config: config.clone(),
@@ -202,12 +201,14 @@ impl Host {
     }
 }
 
-fn dialer(
+/// What calls agents elsewhere; from here on other nodes of the journal reach who is connected here.
+fn connections(
     office: &Arc<Office>,
     switchboard: &Arc<Switchboard>,
     tls: Arc<OutgoingTls>,
     config: &Config,
 ) -> Arc<Dialer> {
+    switchboard.join_others(office);
     let (office, switchboard) = (Arc::clone(office), Arc::clone(switchboard));
     Arc::new(Dialer::new(office, switchboard, tls, ws_limits(config)))
 }

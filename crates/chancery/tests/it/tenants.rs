@@ -87,7 +87,7 @@ fn share_for(tenant: usize) -> Share {
 
 #[test]
 fn two_tenants_in_one_process_share_nothing() {
-    // CH-JRN-5, CH-ID-1, CH-ID-2, CH-LIM-1, VX-SIG-1
+    // CH-JRN-5, CH-ID-1, CH-ID-2, CH-LIM-1
     let server = PostgresServer::start();
     let (place, tokens) = place(&server);
     let tenants = Tenants::serve(&place);
