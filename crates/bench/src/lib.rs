@@ -16,6 +16,7 @@ mod memory;
 mod nats;
 mod node;
 mod pipeline;
+mod postgres;
 mod replay;
 mod report;
 mod store;
@@ -66,6 +67,8 @@ pub enum Bench {
     Ws,
     /// AGH envelopes through a NATS server into inboxes, durable.
     Nats,
+    /// Nodes as processes on PostgreSQL, one to three on a journal, beside one on files.
+    Postgres,
     /// How soon an emergency is acknowledged and its sender held, under full load.
     Emergency,
     /// What a million duplicate records and a node on a million lines take.
@@ -83,6 +86,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// How long the log is that `replay` and `memory` go over, and the catalog that is searched; none for their own sizes.
     pub lines: Option<usize>,
+    /// The database of [`Bench::Postgres`]; none for one that it starts.
+    pub database: Option<String>,
     /// The arguments that lead this program to [`helper`].
     pub lead: Vec<String>,
 }
@@ -93,6 +98,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         duration,
         dir,
         lines,
+        database,
         lead,
     } = options;
     match bench {
@@ -109,6 +115,7 @@ pub fn run(bench: Bench, options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Search => http::run_search(dir, lead, lines.unwrap_or(100_000)),
         Bench::Ws => Ok(vec![ws::run(dir, lead, *duration)?]),
         Bench::Nats => Ok(vec![nats::run(dir, *duration)?]),
+        Bench::Postgres => postgres::run(dir, lead, *duration, database.as_deref()),
         Bench::Emergency => emergency::run(dir, lead, *duration),
         Bench::Memory => memory::run(dir, lead, lines.unwrap_or(1_000_000)),
         Bench::Quick => quick(options),
@@ -136,6 +143,7 @@ fn quick(options: &Options) -> anyhow::Result<Vec<Report>> {
         Bench::Search,
         Bench::Ws,
         Bench::Nats,
+        Bench::Postgres,
         Bench::Emergency,
         Bench::Memory,
     ] {
@@ -151,6 +159,7 @@ pub fn helper(args: &[String]) -> anyhow::Result<()> {
         ["vacant-load"] => http::help_vacant(),
         ["load", requests] => http::help(requests.as_ref()),
         ["emergency", probes] => emergency::help(probes.as_ref()),
+        ["node", place, journal] => postgres::help(place, journal),
         ["ws-load", requests] => ws::help(requests.as_ref()),
         ["records", count] => memory::help_records(count.parse()?),
         ["start", data] => memory::help_start(data.as_ref()),

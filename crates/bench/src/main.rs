@@ -12,6 +12,7 @@ fn main() -> Result<()> {
         duration: Duration::from_secs(5),
         dir: std::env::temp_dir(),
         lines: None,
+        database: None,
         lead: vec!["helper".to_owned()],
     };
     let mut json = false;
@@ -22,6 +23,7 @@ fn main() -> Result<()> {
             "--json" => json = true,
             "--seconds" => options.duration = Duration::from_secs_f64(value()?.parse()?),
             "--dir" => options.dir = value()?.into(),
+            "--database" => options.database = Some(value()?),
             "--lines" => options.lines = Some(value()?.parse()?),
             _ => words.push(arg),
         }
@@ -44,11 +46,12 @@ fn main() -> Result<()> {
         ["search"] => Bench::Search,
         ["ws"] => Bench::Ws,
         ["nats"] => Bench::Nats,
+        ["postgres"] => Bench::Postgres,
         ["emergency"] => Bench::Emergency,
         ["memory"] => Bench::Memory,
         ["quick"] => Bench::Quick,
         _ => bail!(
-            "which benchmark? pipeline, pipeline agh, pipeline vibe, store append, store sustained, replay, replay vibe, http, http vibe, http vacant, search, ws, nats, emergency, memory, quick"
+            "which benchmark? pipeline, pipeline agh, pipeline vibe, store append, store sustained, replay, replay vibe, http, http vibe, http vacant, search, ws, nats, postgres, emergency, memory, quick"
         ),
     };
     for report in run(bench, &options)? {

@@ -116,7 +116,12 @@ pub(crate) fn thread_cpu() -> Result<Duration> {
 
 /// Processor time that this process has used, all its threads, ended ones included.
 pub(crate) fn process_cpu() -> Result<Duration> {
-    let text = std::fs::read_to_string("/proc/self/stat")?;
+    cpu_of("self")
+}
+
+/// The same of another process, by its number.
+pub(crate) fn cpu_of(process: &str) -> Result<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name in parentheses may hold spaces; user and system time are the 12th and 13th field behind it.
     let (_, fields) = text.rsplit_once(')').context("stat has no name")?;
     let ticks: u64 = fields

@@ -161,7 +161,7 @@ impl House {
         let carrier = HttpCarrier::with_tls(Default::default(), &tls);
         let carrier = Arc::new(carrier.with_broker(Some(Arc::clone(&broker))));
         let vault = Arc::new(Vault::new());
-        let office = Arc::new(start_node_with(Arc::clone(&store), vault, carrier)?);
+        let office = Arc::new(start_node_with(store.clone(), vault, carrier)?);
         office.reconcile_settings(&AllSettings::default()).await?;
         let peers: Vec<PeerRecord> = (0..CHANNELS).map(hosted).collect();
         office.reconcile_peers(&peers).await?;

@@ -10,21 +10,21 @@ use chancery_node::{
     Carrier, Clock, Entropy, GateLimits, NoCarrier, Node, Office, Options, SideLogs, SoftLimits,
     Vault,
 };
-use chancery_store::Embedded;
+use chancery_store::Store;
 
 /// Starts a node over a recovered store, with the limits the program has by default.
-pub(crate) fn start_node(store: Arc<Embedded>) -> Result<Office> {
+pub(crate) fn start_node(store: Arc<dyn Store>) -> Result<Office> {
     start_node_of(store, Chancery::default())
 }
 
 /// The same with protocols that have a world.
-pub(crate) fn start_node_of(store: Arc<Embedded>, suite: Chancery) -> Result<Office> {
+pub(crate) fn start_node_of(store: Arc<dyn Store>, suite: Chancery) -> Result<Office> {
     start(store, suite, Arc::new(Vault::new()), Arc::new(NoCarrier))
 }
 
 /// The same with keys of hosted agents and a way to others.
 pub(crate) fn start_node_with(
-    store: Arc<Embedded>,
+    store: Arc<dyn Store>,
     vault: Arc<Vault>,
     carrier: Arc<dyn Carrier>,
 ) -> Result<Office> {
@@ -32,7 +32,7 @@ pub(crate) fn start_node_with(
 }
 
 fn start(
-    store: Arc<Embedded>,
+    store: Arc<dyn Store>,
     suite: Chancery,
     vault: Arc<Vault>,
     carrier: Arc<dyn Carrier>,

@@ -27,6 +27,8 @@ struct Own {
     port: u16,
     programs: PathBuf,
     dir: TempDir,
+    /// As `name=value`.
+    settings: Vec<String>,
     child: Option<Running>,
 }
 
@@ -42,27 +44,55 @@ impl PostgresServer {
         if let Ok(url) = std::env::var(GIVEN) {
             return Self { url, own: None };
         }
-        Self::own(None)
+        Self::of_its_own()
+    }
+
+    /// Starts one of the test's own, also where one is given: it is about to be changed.
+    pub fn of_its_own() -> Self {
+        let own = Own::new();
+        own.make(None);
+        Self::of(own)
     }
 
     /// Starts one that asks for this password; its address has none.
     pub fn with_password(password: &str) -> Self {
-        Self::own(Some(password))
+        let own = Own::new();
+        own.make(Some(password));
+        Self::of(own)
     }
 
-    fn own(password: Option<&str>) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = free.expect("there is a free port").port();
-        let mut own = Own {
-            port,
-            programs: programs(),
-            dir: TempDir::new().expect("a test may make a directory"),
-            child: None,
-        };
-        own.make(password);
+    /// Starts one that offers TLS with this certificate and its key, both as PEM text.
+    pub fn with_certificate(certificate: &str, key: &str) -> Self {
+        let mut own = Own::new();
+        own.make(None);
+        let [certificate, key] = [("server.crt", certificate), ("server.key", key)]
+            .map(|(name, text)| own.keep(name, text).display().to_string());
+        own.settings = vec![
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file={certificate}"),
+            format!("ssl_key_file={key}"),
+        ];
+        Self::of(own)
+    }
+
+    /// Starts one that follows this one. From then on this one answers a commit when the other has it too.
+    pub fn standby(&self) -> Self {
+        let own = Own::new();
+        own.copy(&self.url);
+        let standby = Self::of(own);
+        self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'");
+        self.execute("SELECT pg_reload_conf()");
+        let follows = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        while self.answer(follows) != "1" {
+            std::thread::yield_now();
+        }
+        standby
+    }
+
+    fn of(mut own: Own) -> Self {
         own.run();
         Self {
-            url: format!("postgres://chancery@127.0.0.1:{port}/postgres"),
+            url: format!("postgres://chancery@127.0.0.1:{}/postgres", own.port),
             own: Some(own),
         }
     }
@@ -74,12 +104,19 @@ impl PostgresServer {
 
     /// Runs statements as somebody else would.
     pub fn execute(&self, sql: &str) {
+        self.answer(sql);
+    }
+
+    /// The same, and what was answered: a line a row.
+    pub fn answer(&self, sql: &str) -> String {
         let told = Command::new(programs().join("psql"))
-            .args(["--no-psqlrc", "-v", "ON_ERROR_STOP=1", "-c", sql, &self.url])
+            .args(["--no-psqlrc", "-At", "-v", "ON_ERROR_STOP=1", "-c", sql])
+            .arg(&self.url)
             .output()
             .expect("psql can be started");
         let complaint = String::from_utf8_lossy(&told.stderr);
         assert!(told.status.success(), "{sql}: {complaint}");
+        String::from_utf8_lossy(&told.stdout).trim().to_owned()
     }
 
     /// Ends it at once, as a crash would. A server that was given is left alone, and the answer is false.
@@ -96,17 +133,58 @@ impl PostgresServer {
     }
 }
 
+/// Gives a file or directory to who the server runs as.
+pub fn give(path: &Path) {
+    if is_root() {
+        let given = Command::new("chown").arg(USER).arg(path).status();
+        assert!(given.is_ok_and(|status| status.success()), "chown {USER}");
+    }
+}
+
 impl Own {
+    fn new() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let own = Self {
+            port: free.expect("there is a free port").port(),
+            programs: programs(),
+            dir: TempDir::new().expect("a test may make a directory"),
+            settings: Vec::new(),
+            child: None,
+        };
+        give(own.dir.path());
+        own
+    }
+
+    /// A file that only the server may read.
+    fn keep(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).expect("a test may write a file");
+        let secret = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, secret).expect("it is the test's own");
+        give(&path);
+        path
+    }
+
+    /// Everything that another server holds, and the wish to follow it.
+    fn copy(&self, url: &str) {
+        let copied = self
+            .program("pg_basebackup")
+            .args([
+                "--write-recovery-conf",
+                "--checkpoint=fast",
+                "-d",
+                url,
+                "-D",
+            ])
+            .arg(self.dir.path().join("data"))
+            .output()
+            .expect("pg_basebackup can be started");
+        let complaint = String::from_utf8_lossy(&copied.stderr);
+        assert!(copied.status.success(), "pg_basebackup: {complaint}");
+    }
+
     fn make(&self, password: Option<&str>) {
-        let file = self.dir.path().join("password");
-        std::fs::write(&file, password.unwrap_or("none")).expect("a test may write a file");
-        if is_root() {
-            let owner = Command::new("chown")
-                .arg(USER)
-                .arg(self.dir.path())
-                .status();
-            assert!(owner.is_ok_and(|status| status.success()), "chown {USER}");
-        }
+        let file = self.keep("password", password.unwrap_or("none"));
         let asks = if password.is_some() {
             "scram-sha-256"
         } else {
@@ -133,12 +211,16 @@ impl Own {
             .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-k", ""])
             // A process that ends loses nothing without it; a machine does not end here.
             .args(["-c", "fsync=off"]);
+        for setting in &self.settings {
+            command.args(["-c", setting]);
+        }
         command.stderr(Stdio::piped());
         let mut running = start(command);
         let told = running.process.stderr.take().expect("it was piped");
         let mut told = BufReader::new(told);
         let mut said = String::new();
-        while !said.contains("ready to accept connections") {
+        // One that follows another takes readers only.
+        while !said.contains("ready to accept ") {
             let more = told.read_line(&mut said).expect("it writes text");
             assert_ne!(more, 0, "postgres has ended: {said}");
         }

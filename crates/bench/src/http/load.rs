@@ -29,6 +29,12 @@ pub(crate) enum Ask {
         connections: usize,
         together: usize,
     },
+    /// So many connections more for a side that has some, to another server that knows the same.
+    Join {
+        side: usize,
+        to: SocketAddr,
+        connections: usize,
+    },
     /// All connections of a server at full speed.
     Load { side: usize, millis: u64 },
     /// So many requests over one connection, one at a time.
@@ -116,6 +122,16 @@ async fn answer(ask: Ask, sides: &mut Vec<Side>, requests: &Arc<Vec<Request>>) -
             sides.push(Side::connect(to, connections, together).await?);
             Ok(Told::default())
         }
+        Ask::Join {
+            side: n,
+            to,
+            connections,
+        } => {
+            side(sides, n)?
+                .connections
+                .extend(open(to, connections).await?);
+            Ok(Told::default())
+        }
         Ask::Load { side: n, millis } => {
             side(sides, n)?
                 .load(requests, Duration::from_millis(millis))
@@ -146,16 +162,20 @@ fn side(sides: &mut [Side], number: usize) -> Result<&mut Side> {
     sides.get_mut(number).context("no such server")
 }
 
+async fn open(to: SocketAddr, connections: usize) -> Result<Vec<TcpStream>> {
+    let mut open = Vec::with_capacity(connections);
+    for _ in 0..connections {
+        let stream = TcpStream::connect(to).await?;
+        stream.set_nodelay(true)?;
+        open.push(stream);
+    }
+    Ok(open)
+}
+
 impl Side {
     async fn connect(to: SocketAddr, connections: usize, together: usize) -> Result<Self> {
-        let mut open = Vec::with_capacity(connections);
-        for _ in 0..connections {
-            let stream = TcpStream::connect(to).await?;
-            stream.set_nodelay(true)?;
-            open.push(stream);
-        }
         Ok(Self {
-            connections: open,
+            connections: open(to, connections).await?,
             next: Arc::default(),
             together,
             under_load: Latencies::default(),

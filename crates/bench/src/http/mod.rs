@@ -43,7 +43,7 @@ pub(crate) const CONNECTIONS: usize = 256;
 /// Turns of each side.
 const SLICES: u32 = 10;
 /// More requests than one side answers in a second.
-const REQUESTS_A_SECOND: f64 = 40_000.0;
+pub(crate) const REQUESTS_A_SECOND: f64 = 40_000.0;
 /// Requests one at a time, in all.
 const IDLE_REQUESTS: usize = 500;
 /// What an idle answer may take beyond two syncs.

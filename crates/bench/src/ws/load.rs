@@ -57,7 +57,7 @@ pub(crate) fn help(requests: &Path) -> Result<()> {
                     ..Told::default()
                 }
             }
-            Ask::Idle { .. } => bail!("there is no such measurement here"),
+            Ask::Idle { .. } | Ask::Join { .. } => bail!("there is no such measurement here"),
         };
         tell(&told)?;
     }

@@ -30,6 +30,17 @@ pub(crate) enum BenchCommand {
     /// AGH envelopes through a NATS server into inboxes, durable, against bare publishing and receiving
     #[command(after_help = "Example:\n  chancery bench nats --protocol agh --seconds 10 --json")]
     Nats(BenchArgs),
+    /// Nodes on PostgreSQL, one to three on one journal, against a node on files
+    #[command(
+        after_help = "Example:\n  chancery bench postgres --seconds 20 --dir /var/tmp --json"
+    )]
+    Postgres {
+        #[command(flatten)]
+        args: BenchArgs,
+        /// A database for journals of the benchmark's own [default: a server that it starts]
+        #[arg(long, value_name = "URL")]
+        database: Option<String>,
+    },
     /// How soon an emergency is acknowledged and its sender held, under full load
     #[command(
         after_help = "Example:\n  chancery bench emergency --seconds 10 --dir /var/tmp --json"
@@ -87,12 +98,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Measures.
 pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
+    let mut given = None;
     let (benches, args): (&[Bench], BenchArgs) = match command {
         BenchCommand::Pipeline(args) => (&[Bench::Pipeline], args),
         BenchCommand::Http(args) => (&[Bench::Http], args),
         BenchCommand::Search(args) => (&[Bench::Search], args),
         BenchCommand::Ws(args) => (&[Bench::Ws], args),
         BenchCommand::Nats(args) => (&[Bench::Nats], args),
+        BenchCommand::Postgres { args, database } => {
+            given = database;
+            (&[Bench::Postgres], args)
+        }
         BenchCommand::Emergency(args) => (&[Bench::Emergency], args),
         BenchCommand::Store(args) => (&[Bench::StoreAppend, Bench::StoreSustained], args),
         BenchCommand::Replay(args) => (&[Bench::Replay], args),
@@ -112,6 +128,7 @@ pub(crate) fn run(command: BenchCommand, terminal: &mut Terminal) -> Outcome {
         duration: args.seconds,
         dir: args.dir.unwrap_or_else(std::env::temp_dir),
         lines: args.lines,
+        database: given,
         lead: vec!["bench".to_owned(), "helper".to_owned()],
     };
     for bench in benches {

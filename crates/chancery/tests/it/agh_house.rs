@@ -38,11 +38,16 @@ pub struct AghNode {
 impl AghNode {
     /// Starts one whose peers are in a channel of each revision that `mode` has.
     pub fn start(mode: &str, nats: &str, peers: &[&str]) -> Self {
-        Self::start_with(mode, nats, peers, "")
+        Self::start_in(Place::new(), mode, nats, peers, "")
     }
 
     /// The same with further keys for each peer.
     pub fn start_with(mode: &str, nats: &str, peers: &[&str], keys: &str) -> Self {
+        Self::start_in(Place::new(), mode, nats, peers, keys)
+    }
+
+    /// The same in a place that may have its journal elsewhere.
+    pub fn start_in(place: Place, mode: &str, nats: &str, peers: &[&str], keys: &str) -> Self {
         let mut text = format!(
             "listen = \"127.0.0.1:0\"\ndev = true\n[agh]\nrevision = \"{mode}\"\nnats = \"{nats}\"\n"
         );
@@ -57,7 +62,6 @@ impl AghNode {
                 text.push_str(&format!("{entry}workspace_id = \"{WORKSPACE}\"\n"));
             }
         }
-        let place = Place::new();
         place.write("chancery.toml", text);
         let (child, url) = crate::market::serve(&place);
         Self { place, child, url }

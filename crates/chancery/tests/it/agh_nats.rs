@@ -3,9 +3,11 @@
 
 use chancery_agh::conversation::direct_id;
 use chancery_testkit::nats_server::{Build, NatsServer};
+use chancery_testkit::postgres_server::PostgresServer;
 use serde_json::{Value, json};
 
 use crate::agh_house::{AghNode, CHANNEL, RawPeer, Rev, WORKSPACE, until};
+use crate::support::Place;
 
 const WORKER: &str = "patch-worker.session-19";
 const PLANNER: &str = "planner.session-7";
@@ -14,32 +16,40 @@ const RAW: &str = "raw-peer.session-42";
 
 #[test]
 fn revision_a_on_debians_broker() {
-    play("a", Build::Debian);
+    play("a", Build::Debian, [Place::new(), Place::new()]);
 }
 
 #[test]
 fn revision_a_on_the_newest_broker() {
-    play("a", Build::Newest);
+    play("a", Build::Newest, [Place::new(), Place::new()]);
 }
 
 #[test]
 fn revision_b_on_debians_broker() {
-    play("b", Build::Debian);
+    play("b", Build::Debian, [Place::new(), Place::new()]);
 }
 
 #[test]
 fn revision_b_on_the_newest_broker() {
-    play("b", Build::Newest);
+    play("b", Build::Newest, [Place::new(), Place::new()]);
 }
 
 #[test]
 fn both_revisions_on_debians_broker() {
-    play("dual", Build::Debian);
+    play("dual", Build::Debian, [Place::new(), Place::new()]);
 }
 
 #[test]
 fn both_revisions_on_the_newest_broker() {
-    play("dual", Build::Newest);
+    play("dual", Build::Newest, [Place::new(), Place::new()]);
+}
+
+#[test]
+fn both_revisions_with_journals_in_postgresql() {
+    // CH-JRN-5
+    let server = PostgresServer::start();
+    let places = ["one", "other"].map(|journal| Place::new().on(&server, journal));
+    play("dual", Build::Debian, places);
 }
 
 /// Everything that happens on one broker.
@@ -52,12 +62,12 @@ struct Stage {
     raw: RawPeer,
 }
 
-fn play(mode: &str, build: Build) {
+fn play(mode: &str, build: Build, [one, other]: [Place; 2]) {
     let server = NatsServer::start(build, "max_payload: 2097152");
     let raw = RawPeer::join(&server.url(), RAW);
     let mut stage = Stage {
-        one: AghNode::start(mode, &server.url(), &[WORKER, TWIN]),
-        other: AghNode::start(mode, &server.url(), &[PLANNER, TWIN]),
+        one: AghNode::start_in(one, mode, &server.url(), &[WORKER, TWIN], ""),
+        other: AghNode::start_in(other, mode, &server.url(), &[PLANNER, TWIN], ""),
         raw,
         server,
     };
@@ -76,8 +86,8 @@ fn play(mode: &str, build: Build) {
     } = stage;
     for node in [&mut one, &mut other] {
         node.kill();
-        node.place.run(&["log", "verify", "chancery-data"]).exits(0);
-        node.place.run(&["log", "replay", "chancery-data"]).exits(0);
+        node.place.run(&["log", "verify"]).exits(0);
+        node.place.run(&["log", "replay"]).exits(0);
     }
 }
 

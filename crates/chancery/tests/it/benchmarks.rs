@@ -48,6 +48,7 @@ fn every_benchmark_reports_build_limit_and_ratio() {
         ("store", 2),
         ("replay", 1),
         ("http", 2),
+        ("postgres", 3),
         ("emergency", 2),
     ] {
         let reports = reports(&with(name));

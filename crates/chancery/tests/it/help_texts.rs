@@ -102,6 +102,7 @@ const COMMANDS: &[&str] = &[
     "bench search",
     "bench ws",
     "bench nats",
+    "bench postgres",
     "bench emergency",
     "bench store",
     "bench replay",

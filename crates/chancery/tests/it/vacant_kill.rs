@@ -1,6 +1,7 @@
 //! `kill -9` between the acceptance of a call and its answer.
 
 use chancery_core::keys::ed25519::SigningKey;
+use chancery_testkit::postgres_server::PostgresServer;
 use chancery_vacant::envelope::EMPTY_PREV_HASH;
 use chancery_vacant::id::VacantId;
 use serde_json::{Value, json};
@@ -35,7 +36,17 @@ fn waiting(wire: &mut Wire) -> Value {
 // CH-JRN-16, VA-SRV-12, VA-REP-12, CH-NET-3
 #[test]
 fn the_resend_gets_the_stored_answer_and_nothing_runs_twice() {
-    let place = place();
+    killed_before_it_answers(&place());
+}
+
+// CH-JRN-16, VA-SRV-12, CH-JRN-5
+#[test]
+fn the_resend_gets_the_stored_answer_also_in_postgresql() {
+    let server = PostgresServer::start();
+    killed_before_it_answers(&place().on(&server, "letters"));
+}
+
+fn killed_before_it_answers(place: &Place) {
     let node = place.serve();
     let body = call(bob(&node));
     let (mut asking, sent) = (node.wire(), body.clone());
@@ -71,6 +82,6 @@ fn the_resend_gets_the_stored_answer_and_nothing_runs_twice() {
     let answers = answers.iter().filter(|line| line.contains("a letter"));
     assert_eq!(answers.count(), 1);
     node.stop_well();
-    place.run(&["log", "verify", "data"]).exits(0);
-    place.run(&["log", "replay", "data"]).exits(0);
+    place.run(&["log", "verify"]).exits(0);
+    place.run(&["log", "replay"]).exits(0);
 }

@@ -6,7 +6,8 @@ use chancery_vacant::wire::{from_message, read_json};
 use reqwest::Response;
 use serde_json::{Value, json};
 
-use crate::support::{Running, Setup, answer, embedded, temporary};
+use crate::kept::Kept;
+use crate::support::{Running, Setup, answer};
 use crate::vacant_call::{Caller, bob};
 
 /// The message of a caller's next call.
@@ -326,9 +327,17 @@ async fn a_stream_is_one_event_with_the_message() {
 // VA-A2A-2, VA-A2A-4, VA-WIRE-5, CH-JRN-3, VA-REP-12
 #[tokio::test(flavor = "multi_thread")]
 async fn resources_answer_signed_calls_too_and_the_log_keeps_their_numbers() {
-    let (_dir, path) = temporary();
+    resources(Kept::on_files()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resources_answer_signed_calls_too_and_the_log_keeps_their_numbers_also_in_postgresql() {
+    resources(Kept::in_postgresql()).await;
+}
+
+async fn resources(kept: Kept) {
     let setup = Setup {
-        store: embedded(&path),
+        store: kept.open(),
         ..Setup::with_vacant()
     };
     let node = setup.start().await;
@@ -352,9 +361,9 @@ async fn resources_answer_signed_calls_too_and_the_log_keeps_their_numbers() {
     assert_eq!(verified(&told["message"]).sequence_no, 1);
     caller.accepted(hash);
     node.stop().await;
-    std::fs::remove_file(path.join("index.db")).unwrap();
+    kept.lose_index();
     let setup = Setup {
-        store: embedded(&path),
+        store: kept.open(),
         ..Setup::with_vacant()
     };
     let node = setup.start().await;

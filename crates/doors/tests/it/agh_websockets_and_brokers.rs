@@ -10,9 +10,10 @@ use serde_json::json;
 use std::sync::Arc;
 
 use crate::agh_websockets::{VISITOR, envelope, say, standing, try_connect};
+use crate::kept::Kept;
 use crate::nats_support::{CHANNEL, House, REMOTE, Raw, WORKER, options, peer, until};
 use crate::on_both_brokers;
-use crate::support::{Setup, embedded, temporary};
+use crate::support::Setup;
 use crate::websockets::{status, text};
 
 on_both_brokers!(a_visitor_is_a_peer_of_the_network_too);
@@ -75,9 +76,17 @@ async fn a_visitor_is_a_peer_of_the_network_too(build: Build) {
 // CH-NET-3, CH-JRN-1
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_a_crash_left_on_record_is_not_there_after_the_start() {
-    let (_dir, path) = temporary();
+    left_on_record(Kept::on_files()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_a_crash_left_on_record_is_not_there_after_the_start_also_in_postgresql() {
+    left_on_record(Kept::in_postgresql()).await;
+}
+
+async fn left_on_record(kept: Kept) {
     let stored = || Setup {
-        store: embedded(&path),
+        store: kept.open(),
         clock: Clock::System,
         ..Setup::default()
     };

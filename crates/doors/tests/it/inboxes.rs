@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{KITCHEN, Running, Setup, answer, embedded, inbox_of, share, temporary};
+use crate::kept::Kept;
+use crate::support::{KITCHEN, Running, Setup, answer, inbox_of, share};
 
 async fn inbox(node: &Running, query: &str) -> Value {
     let (status, body) = answer(
@@ -60,9 +61,17 @@ async fn pages_follow_each_other_and_reading_consumes_nothing() {
 // CH-JRN-15
 #[tokio::test(flavor = "multi_thread")]
 async fn the_acknowledged_cursor_survives_a_restart() {
-    let (_keep, dir) = temporary();
+    acknowledged(Kept::on_files()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_acknowledged_cursor_survives_a_restart_also_in_postgresql() {
+    acknowledged(Kept::in_postgresql()).await;
+}
+
+async fn acknowledged(kept: Kept) {
     let node = Setup {
-        store: embedded(&dir),
+        store: kept.open(),
         ..Setup::default()
     }
     .start()
@@ -83,7 +92,7 @@ async fn the_acknowledged_cursor_survives_a_restart() {
     node.stop().await;
 
     let node = Setup {
-        store: embedded(&dir),
+        store: kept.open(),
         ..Setup::default()
     }
     .start()

@@ -11,6 +11,7 @@ mod bounds;
 mod deliveries;
 mod every_code;
 mod inboxes;
+mod kept;
 mod mcp;
 mod mcp_conformance;
 mod nats_broker_lost;

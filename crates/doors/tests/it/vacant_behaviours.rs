@@ -8,7 +8,8 @@ use chancery_node::vacants::{Behaviour, OnRestart};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 
-use crate::support::{BOB_SEED, Running, Setup, answer, embedded, temporary, vacant};
+use crate::kept::Kept;
+use crate::support::{BOB_SEED, Running, Setup, answer, vacant};
 use crate::vacant_call::{Caller, bob};
 
 const PATH: &str = "/a2a/message/send";
@@ -233,20 +234,29 @@ async fn one_that_is_suspended_meanwhile_says_nothing() {
 // CH-JRN-16: a stop between acceptance and answer: what is pure or told to runs again, once; the rest is closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_asks_again_only_where_that_does_no_harm() {
+    asked_again(Kept::on_files).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_asks_again_only_where_that_does_no_harm_also_in_postgresql() {
+    asked_again(Kept::in_postgresql).await;
+}
+
+async fn asked_again(kept: fn() -> Kept) {
     let cases = [
         (false, OnRestart::Close, None),
         (true, OnRestart::Close, Some("said: wait")),
         (false, OnRestart::Rerun, Some("said: wait")),
     ];
     for (is_pure, on_restart, wanted) in cases {
-        let (_dir, path) = temporary();
+        let kept = kept();
         let kind = || Kind {
             is_pure,
             on_restart,
             ..KIND
         };
         let setup = || Setup {
-            store: embedded(&path),
+            store: kept.open(),
             ..Setup::default()
         };
         let mut before = house(setup(), kind()).await;

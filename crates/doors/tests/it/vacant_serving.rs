@@ -8,7 +8,8 @@ use chancery_vacant::card::CapabilityCard;
 use chancery_vacant::native::read_request;
 use serde_json::{Value, json};
 
-use crate::support::{BOB_SEED, Running, Setup, answer, embedded, temporary, vacant};
+use crate::kept::Kept;
+use crate::support::{BOB_SEED, Running, Setup, answer, vacant};
 use crate::vacant_call::{Caller, bob};
 
 const PATH: &str = "/a2a/message/send";
@@ -47,11 +48,20 @@ async fn who_lost_an_answer_gets_it_again_and_the_behaviour_does_not_run_twice()
 // VA-REP-12, VA-SRV-12, CH-JRN-16, CH-JRN-2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_keeps_chains_and_the_last_answer_and_carries_open_calls_through() {
-    let (_dir, path) = temporary();
+    restarted(Kept::on_files()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_keeps_chains_and_the_last_answer_and_carries_open_calls_through_also_in_postgresql()
+ {
+    restarted(Kept::in_postgresql()).await;
+}
+
+async fn restarted(kept: Kept) {
     let mut caller = Caller::new([1; 32], bob());
     let (first, hash) = caller.call("one");
     let node = Setup {
-        store: embedded(&path),
+        store: kept.open(),
         ..Setup::with_vacant()
     };
     let node = node.start().await;
@@ -62,9 +72,9 @@ async fn a_restart_keeps_chains_and_the_last_answer_and_carries_open_calls_throu
     let (second, hash) = caller.call("two");
     accept_only(&node, &second).await;
     node.stop().await;
-    std::fs::remove_file(path.join("index.db")).unwrap();
+    kept.lose_index();
     let node = Setup {
-        store: embedded(&path),
+        store: kept.open(),
         ..Setup::with_vacant()
     };
     let node = node.start().await;

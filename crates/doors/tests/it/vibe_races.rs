@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chancery_node::Office;
-use chancery_store::Memory;
+use chancery_store::{Memory, Store};
+use chancery_testkit::postgres_server::PostgresServer;
 use serde_json::{Value, json};
 
+use crate::kept::journal;
 use crate::support::{answer, temporary};
 use crate::vibe_support::{Market, accept, approve, mandate, offer_of, settle, world};
 
@@ -45,10 +47,22 @@ const fn stock(round: usize) -> u64 {
 // VC-SET-5, VC-SET-1, VC-ACT-world-4
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_units_are_sold_once() {
-    let rounds = rounds("CHANCERY_RACE_ROUNDS", 200);
     let (_kept, dir) = temporary();
+    let rounds = rounds("CHANCERY_RACE_ROUNDS", 200);
+    last_units(rounds, |market| market.embedded(&dir)).await;
+}
+
+// VC-SET-5, VC-SET-1, CH-JRN-5
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_units_are_sold_once_also_in_postgresql() {
+    let server = PostgresServer::start();
+    let open = |market: &Market| journal(&server, "races", &market.suite());
+    last_units(rounds("CHANCERY_RACE_ROUNDS_POSTGRES", 5), open).await;
+}
+
+async fn last_units(rounds: usize, open: impl FnOnce(&Market) -> Arc<dyn Store>) {
     let market = Market::over(stocked(rounds).to_string().as_bytes());
-    let store = market.embedded(&dir);
+    let store = open(&market);
     let node = market.start(store).await;
     let mut sold = 0;
     for round in 0..rounds {

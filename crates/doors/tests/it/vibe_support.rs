@@ -70,9 +70,14 @@ impl Market {
         }
     }
 
+    /// The protocols over its world.
+    pub fn suite(&self) -> Chancery {
+        Chancery::with_seed(Arc::clone(&self.seed))
+    }
+
     /// An embedded store in a directory, its tail decided again.
     pub fn embedded(&self, dir: &Path) -> Arc<dyn Store> {
-        let suite = Chancery::with_seed(Arc::clone(&self.seed));
+        let suite = self.suite();
         let options = StoreOptions {
             windows: suite.windows(),
             ..StoreOptions::new(dir)
@@ -85,7 +90,7 @@ impl Market {
     /// Starts it over an open store.
     pub async fn start(self, store: Arc<dyn Store>) -> Served {
         let options = Options {
-            suite: Arc::new(Chancery::with_seed(Arc::clone(&self.seed))),
+            suite: Arc::new(self.suite()),
             store,
             vault: Arc::new(Vault::new()),
             clock: self.clock,

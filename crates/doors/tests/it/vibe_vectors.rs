@@ -7,13 +7,15 @@ use chancery_core::admin::TokenRecord;
 use chancery_core::json::{ReadRules, Value as Json, read};
 use chancery_core::time::parse_vibe;
 use chancery_node::Clock;
-use chancery_store::{Memory, StoreRows};
+use chancery_store::{Memory, Store, StoreRows};
+use chancery_testkit::postgres_server::PostgresServer;
 use chancery_vibe::conformance::verbatim;
 use chancery_vibe::settings::{Clock as RuleClock, Platform, Settings};
 use chancery_vibe::world::hash::{state_hash, world_hash};
 use chancery_vibe::world::read::Reader;
 use serde_json::Value;
 
+use crate::kept::journal;
 use crate::support::temporary;
 use crate::vibe_support::{Market, Served};
 
@@ -185,13 +187,10 @@ fn check_world(node: &Served, expected: &Value, what: &str) {
     }
 }
 
-async fn play(transcript: &Json<'_>, told: &Value, durable: bool) -> usize {
-    let (_kept, dir) = temporary();
-    let market = market(transcript, &told["settings"]);
-    let store = match durable {
-        true => market.embedded(&dir),
-        false => Arc::new(Memory::new()),
-    };
+/// Opens an empty store for a market; the number tells one from the others.
+type Open<'o> = &'o dyn Fn(&Market, usize) -> Arc<dyn Store>;
+
+async fn play(transcript: &Json<'_>, told: &Value, store: Arc<dyn Store>, market: Market) -> usize {
     let node = market.start(store).await;
     let id = told["id"].as_str().unwrap();
     let steps = transcript.get("steps").unwrap().as_array().unwrap();
@@ -208,7 +207,7 @@ async fn play(transcript: &Json<'_>, told: &Value, durable: bool) -> usize {
     steps.len()
 }
 
-async fn play_all(durable: bool) {
+async fn play_all(open: Open<'_>) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut transcripts, mut steps) = (0, 0);
     let mut files: Vec<_> = ["../../vectors/vibe", "../vibe/tests/transcripts"]
@@ -233,7 +232,10 @@ async fn play_all(durable: bool) {
         let file = read(&text, &rules).unwrap();
         let all = file.get("transcripts").unwrap().as_array().unwrap();
         for (index, transcript) in all.iter().enumerate() {
-            steps += play(transcript, &told["transcripts"][index], durable).await;
+            let told = &told["transcripts"][index];
+            let market = market(transcript, &told["settings"]);
+            let store = open(&market, transcripts);
+            steps += play(transcript, told, store, market).await;
             transcripts += 1;
         }
     }
@@ -247,11 +249,19 @@ async fn play_all(durable: bool) {
 // VC-HTTP-1, VC-HTTP-2, VC-HTTP-3, VC-HTTP-4, VC-HTTP-6, VC-PIPE-1, VC-ERR-1
 #[tokio::test(flavor = "multi_thread")]
 async fn every_transcript_is_answered_as_it_says_in_memory() {
-    play_all(false).await;
+    play_all(&|_, _| Arc::new(Memory::new())).await;
 }
 
 // VC-HTTP-1, VC-HTTP-2, VC-PIPE-2, VC-AUD-4
 #[tokio::test(flavor = "multi_thread")]
 async fn every_transcript_is_answered_as_it_says_on_disk() {
-    play_all(true).await;
+    let (_kept, dir) = temporary();
+    play_all(&|market, number| market.embedded(&dir.join(number.to_string()))).await;
+}
+
+// VC-HTTP-1, VC-HTTP-2, VC-PIPE-2, CH-JRN-5
+#[tokio::test(flavor = "multi_thread")]
+async fn every_transcript_is_answered_as_it_says_in_postgresql() {
+    let server = PostgresServer::start();
+    play_all(&|market, number| journal(&server, &number.to_string(), &market.suite())).await;
 }

@@ -95,39 +95,54 @@ impl Shared {
         let changes = Changes::of(batch.units.clone());
         let writes = Writes::of(&batch, &changes, self.duty.name())
             .map(Arc::new)
-            .map_err(|error| CommitError::Failed(error.to_string()))?;
+            .map_err(failed)?;
+        let attempted = self.insist(&mut commits, |commits| self.attempt(commits, &writes));
+        match attempted? {
+            (Attempt::Committed, others) => {
+                let rows: Vec<_> = changes.rows().cloned().collect();
+                let remembered: Vec<_> = changes.remembered().copied().collect();
+                self.take(&mut commits, &rows, &remembered, batch.head);
+                let taken = self.take_foreign(&mut commits, others);
+                taken.map(|()| batch.head).map_err(failed)
+            }
+            (Attempt::Behind, others) => {
+                self.take_foreign(&mut commits, others).map_err(failed)?;
+                Err(self.behind_by(&mut commits, batch.base))
+            }
+        }
+    }
+
+    /// Does something again while the server is gone, each time over a new connection.
+    fn insist<T>(
+        &self,
+        commits: &mut Commits,
+        work: impl Fn(&mut Commits) -> Result<T, PostgresError>,
+    ) -> Result<T, CommitError> {
         let given_up = Instant::now() + PATIENCE;
         loop {
-            match self.attempt(&mut commits, &writes) {
-                Ok(Attempt::Committed) => {
-                    let rows: Vec<_> = changes.rows().cloned().collect();
-                    let remembered: Vec<_> = changes.remembered().copied().collect();
-                    self.take(&mut commits, &rows, &remembered, batch.head);
-                    return Ok(batch.head);
-                }
-                Ok(Attempt::WasCommitted) => return Ok(batch.head),
-                Ok(Attempt::Behind) => return Err(self.behind_by(&mut commits, batch.base)),
+            match work(commits) {
                 Err(error) if error.is_passing() && Instant::now() < given_up => {
                     tracing::warn!(%error, "a batch could not be committed yet");
                     commits.client = None;
                     thread::sleep(PAUSE);
                 }
-                Err(error) => return Err(CommitError::Failed(error.to_string())),
+                result => return result.map_err(failed),
             }
         }
     }
 
     /// One transaction. Whatever became of an attempt before it is settled by then: its session held the head row, so
-    /// the lock is had only after it has ended one way or the other.
+    /// the lock is had only after it has ended one way or the other. Also gives what others committed: before this batch
+    /// when it is behind, after it when it was there already.
     fn attempt(
         &self,
         commits: &mut Commits,
         writes: &Arc<Writes>,
-    ) -> Result<Attempt, PostgresError> {
+    ) -> Result<(Attempt, Vec<(Head, Bytes)>), PostgresError> {
         let client = self.committer(commits)?;
         let (journal, known) = (self.journal, self.head().seq);
         let writes = Arc::clone(writes);
-        let (attempt, missed) = self.link.run(async move {
+        self.link.run(async move {
             let locked = lock(&client, journal, known).await?;
             if (locked.head.seq, locked.head.hash) == (writes.base.seq, writes.base.hash) {
                 write(&client, journal, &writes).await?;
@@ -135,30 +150,22 @@ impl Shared {
             }
             let is_there = holds(&client, journal, &writes).await?;
             client.batch_execute("ROLLBACK").await?;
-            let attempt = if is_there {
-                Attempt::WasCommitted
-            } else {
-                Attempt::Behind
-            };
-            Ok((attempt, locked.missed))
-        })?;
-        self.take_foreign(commits, missed)?;
-        Ok(attempt)
+            // An attempt before this one came through although its answer was lost. It is this process's own batch: whoever
+            // decided on top of it need not decide again.
+            if is_there {
+                let after_it = locked.missed.into_iter().skip(1);
+                return Ok((Attempt::Committed, after_it.collect()));
+            }
+            Ok((Attempt::Behind, locked.missed))
+        })
     }
 
     /// Whether a head is still the head: an answer that nothing was written for must not be of an old moment.
     fn confirm(&self, commits: &mut Commits, base: Head) -> Result<Head, CommitError> {
-        let given_up = Instant::now() + PATIENCE;
-        loop {
-            match self.catch_up(commits) {
-                Ok(()) if self.head().seq == base.seq => return Ok(base),
-                Ok(()) => return Err(self.behind_by(commits, base)),
-                Err(error) if error.is_passing() && Instant::now() < given_up => {
-                    commits.client = None;
-                    thread::sleep(PAUSE);
-                }
-                Err(error) => return Err(CommitError::Failed(error.to_string())),
-            }
+        self.insist(commits, |commits| self.catch_up(commits))?;
+        match self.head().seq == base.seq {
+            true => Ok(base),
+            false => Err(self.behind_by(commits, base)),
         }
     }
 
@@ -205,23 +212,17 @@ impl Shared {
 
     /// What a batch that was decided on `base` has missed.
     fn behind_by(&self, commits: &mut Commits, base: Head) -> CommitError {
-        let failed = |error: PostgresError| CommitError::Failed(error.to_string());
-        if let Err(error) = self.catch_up(commits) {
-            return failed(error);
-        }
-        let client = match self.committer(commits) {
-            Ok(client) => client,
-            Err(error) => return failed(error),
-        };
-        // Not beyond what was just taken in: whoever decides again reads the rows of this head.
-        let (journal, head) = (self.journal, self.head());
-        let since = self
-            .link
-            .run(async move { since(&client, journal, base, head).await });
-        let batches = match since {
-            Ok(Some(batches)) => batches,
-            Ok(None) => return failed(PostgresError::TooFarBehind(base.seq)),
-            Err(error) => return failed(error),
+        let since = self.insist(commits, |commits| {
+            self.catch_up(commits)?;
+            // Not beyond what was just taken in: whoever decides again reads the rows of this head.
+            let (client, journal, head) = (self.committer(commits)?, self.journal, self.head());
+            let since = async move { since(&client, journal, base, head).await };
+            Ok((head, self.link.run(since)?))
+        });
+        let (head, batches) = match since {
+            Ok((head, Some(batches))) => (head, batches),
+            Ok((_, None)) => return failed(PostgresError::TooFarBehind(base.seq)),
+            Err(error) => return error,
         };
         let (mut rows, mut remembered) = (Vec::new(), Vec::new());
         for packed in &batches {
@@ -241,11 +242,14 @@ impl Shared {
 
 /// What became of an attempt.
 enum Attempt {
+    /// It is in the journal, since now or since an attempt before.
     Committed,
-    /// An attempt before it came through although its answer was lost; its changes are taken in.
-    WasCommitted,
-    /// Others were faster; their changes are taken in.
+    /// Others were faster.
     Behind,
+}
+
+fn failed(error: PostgresError) -> CommitError {
+    CommitError::Failed(error.to_string())
 }
 
 /// Takes the lock and brings what this process has missed, in one trip.

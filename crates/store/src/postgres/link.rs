@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 use tokio_postgres::config::Host;
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::{Client, Config, Connection, Socket};
 
+use super::tls::{Asked, Secured, Tls};
 use super::{PostgresError, told};
 
 /// A session that stands idle in the middle of a transaction holds the journal's head: the server ends it after this
@@ -26,7 +26,7 @@ const GONE: Duration = Duration::from_secs(15);
 
 /// The way to a server.
 pub(super) struct Link {
-    config: Config,
+    caller: Caller,
     /// None once it is closed. Ending a runtime waits for its work, so it is given away to be dropped.
     runtime: Mutex<Option<Runtime>>,
     reader: Mutex<Option<Arc<Client>>>,
@@ -34,6 +34,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, PostgresError> {
+        let Asked { url, tls } = Asked::of(url)?;
         let mut config: Config = url.parse()?;
         if let Some(password) = password {
             config.password(password);
@@ -55,7 +56,7 @@ impl Link {
             .build()
             .map_err(|error| PostgresError::Runtime(error.to_string()))?;
         Ok(Self {
-            config,
+            caller: Caller { config, tls },
             runtime: Mutex::new(Some(runtime)),
             reader: Mutex::new(None),
         })
@@ -97,7 +98,7 @@ impl Link {
 
     /// How connections are made.
     pub(super) fn caller(&self) -> Caller {
-        Caller(self.config.clone())
+        self.caller.clone()
     }
 
     /// A new connection.
@@ -133,7 +134,10 @@ impl Link {
 
 /// Makes connections.
 #[derive(Clone)]
-pub(super) struct Caller(Config);
+pub(super) struct Caller {
+    config: Config,
+    tls: Tls,
+}
 
 impl Caller {
     /// A connection that nobody has to attend to.
@@ -150,11 +154,9 @@ impl Caller {
     /// A connection and what has to be attended to for it to work.
     pub(super) async fn call(
         &self,
-    ) -> Result<(Client, Connection<Socket, NoTlsStream>), PostgresError> {
-        self.0
-            .connect(NoTls)
-            .await
-            .map_err(|error| self.told(error))
+    ) -> Result<(Client, Connection<Socket, Secured>), PostgresError> {
+        let called = self.config.connect(self.tls.clone()).await;
+        called.map_err(|error| self.told(error))
     }
 
     /// What is wrong with a connection that did not come about: the password is in no part of it.
@@ -167,7 +169,7 @@ impl Caller {
             Some(_) if !refuses => PostgresError::Server(error),
             _ if refuses || lacks_password => PostgresError::Denied {
                 place: self.place(),
-                user: self.0.get_user().unwrap_or("nobody").to_owned(),
+                user: self.config.get_user().unwrap_or("nobody").to_owned(),
                 reason: told(&error),
             },
             _ => PostgresError::Unreachable {
@@ -179,8 +181,8 @@ impl Caller {
 
     /// The servers, as people write them.
     fn place(&self) -> String {
-        let ports = self.0.get_ports();
-        let hosts = self.0.get_hosts().iter().enumerate();
+        let ports = self.config.get_ports();
+        let hosts = self.config.get_hosts().iter().enumerate();
         let places = hosts.map(|(n, host)| {
             let port = ports.get(n).or(ports.first()).copied().unwrap_or(5432);
             match host {

@@ -14,6 +14,7 @@ mod packed;
 mod reads;
 mod schema;
 mod seed;
+mod tls;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -39,7 +40,7 @@ use notes::Notes;
 /// How a store in PostgreSQL is opened.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// Where the server is: `postgres://…`.
+    /// Where the server is: `postgres://…`, with `sslmode` and `sslrootcert` as the module `tls` reads them.
     pub url: String,
     /// The password, where the address has none.
     pub password: Option<String>,
@@ -85,6 +86,9 @@ pub enum PostgresError {
         /// What was told.
         reason: String,
     },
+    /// The address cannot be used as it is written.
+    #[error("the address of PostgreSQL cannot be used: {0}")]
+    Address(String),
     /// The journal is not there, and is not to be begun.
     #[error("the database has no journal {0}")]
     NoJournal(String),

@@ -86,6 +86,7 @@ async fn answer(ask: Ask, sides: &mut Vec<Side>) -> Result<Told> {
                 ..Told::default()
             })
         }
+        Ask::Join { .. } => anyhow::bail!("there is no such measurement here"),
         Ask::Idle { side, requests } => {
             let side = sides.get_mut(side).context("no such server")?;
             side.beside_large(requests).await

@@ -148,8 +148,11 @@ impl<'f> Client<'f> {
     }
 }
 
-/// What was asked of many registers, and told.
-pub struct Book<R: Register>(Mutex<BTreeMap<String, Vec<Operation<R::Op, R::Told>>>>);
+/// What was asked of one register, and told.
+type History<R> = Vec<Operation<<R as Register>::Op, <R as Register>::Told>>;
+
+/// The same of many.
+pub struct Book<R: Register>(Mutex<BTreeMap<String, History<R>>>);
 
 impl<R: Register> Default for Book<R> {
     fn default() -> Self {
