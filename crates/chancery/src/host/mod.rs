@@ -99,7 +99,6 @@ impl Host {
         let carrier = Arc::new(carrier.with_vacants(Arc::clone(&abroad)));
         let (suite, by) = (seed.suite(), Arc::clone(&carrier));
         let office = start_node(config, &opened, suite, world.as_mut(), by, spans)?;
-        let office = Arc::new(office);
         let of_world = broker::prepare(&office, config).await?;
         begin_in_line(&office, config, world.as_ref()).await?;
         let echoes = broker::echoes(&office, config)?;
@@ -233,7 +232,7 @@ fn start_node(
     world: Option<&mut WorldFile>,
     carrier: Arc<HttpCarrier>,
     spans: Option<Arc<Spans>>,
-) -> Result<Office, Failure> {
+) -> Result<Arc<Office>, Failure> {
     let limits = &config.limits;
     let options = Options {
         suite: Arc::new(suite),
@@ -264,10 +263,12 @@ fn start_node(
         hands: chancery_node::Hands::Own,
         spans,
     };
-    Node::start(options).map_err(|error| match error {
-        StartError::ClockBehind { .. } => Failure::usage(error.to_string()),
-        error => Failure::damaged(error.to_string()),
-    })
+    Node::start(options)
+        .map(Arc::new)
+        .map_err(|error| match error {
+            StartError::ClockBehind { .. } => Failure::usage(error.to_string()),
+            error => Failure::damaged(error.to_string()),
+        })
 }
 
 /// A bound as this machine counts.

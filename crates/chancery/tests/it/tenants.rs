@@ -91,10 +91,10 @@ fn two_tenants_in_one_process_share_nothing() {
     let server = PostgresServer::start();
     let (place, tokens) = place(&server);
     let tenants = Tenants::serve(&place);
-    for own in 0..2 {
+    for (own, token) in tokens.iter().enumerate() {
         let other = 1 - own;
         // A token of one is none for the other.
-        let log = |tenant: usize| tenants.wire(tenant).with_token(&tokens[own]).get("/log/1");
+        let log = |tenant: usize| tenants.wire(tenant).with_token(token).get("/log/1");
         log(own).unwrap().ok();
         assert_eq!(log(other).unwrap().status, 401);
         // A key of one proves nothing to the other.
@@ -108,8 +108,8 @@ fn two_tenants_in_one_process_share_nothing() {
     while wire.share(&share_for(0).bytes).unwrap().status != 429 {}
     tenants.wire(1).share(&share_for(1).bytes).unwrap().ok();
     // Each is shown its own figures, by its name.
-    for own in 0..2 {
-        let mut wire = tenants.wire(own).with_token(&tokens[own]);
+    for (own, token) in tokens.iter().enumerate() {
+        let mut wire = tenants.wire(own).with_token(token);
         let figures = wire.get("/metrics").unwrap().text();
         let of = |name: &str| figures.contains(&format!("tenant=\"{name}\""));
         assert!(of(NAMES[own]) && !of(NAMES[1 - own]), "{figures}");

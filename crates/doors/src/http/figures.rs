@@ -118,6 +118,11 @@ pub static FIGURES: &[Figure] = &[
         &["bound"],
         "How much of a bound is used.",
     ),
+    gauge(
+        "chancery_bus_up",
+        &[],
+        "1 while the bus that hands deliveries out is connected.",
+    ),
     counter(
         "chancery_envelopes_total",
         &["protocol", "verdict", "reason"],

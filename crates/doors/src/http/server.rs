@@ -395,7 +395,12 @@ fn service(
             // Where nobody collects spans nobody looks for them.
             let spans = hall.door.office.spans();
             let place = spans.and_then(|_| of_headers(request.headers()));
-            Ok(within(place, respond(&hall, peer, request, under_way)).await)
+            let response = respond(&hall, peer, request, under_way);
+            // Every connection has room for this future: only what is traced takes more, and elsewhere.
+            Ok(match place {
+                None => response.await,
+                place => Box::pin(within(place, response)).await,
+            })
         }
     })
 }

@@ -183,10 +183,8 @@ impl Elsewhere {
     /// Another node says something about connections; gives who is connected there since just now.
     pub(super) fn hear<'w>(&self, from: &str, word: &'w Word) -> &'w [(String, u64)] {
         match word {
-            Word::Here { sum } => {
-                if self.of(from, |node| node.claims.sum != *sum) {
-                    self.tell(&Word::WhoIsConnected);
-                }
+            Word::Here { sum } if self.of(from, |node| node.claims.sum != *sum) => {
+                self.tell(&Word::WhoIsConnected);
             }
             Word::WhoIsConnected => self.say_all(),
             Word::Connected { claims, all } => {

@@ -105,6 +105,7 @@ fn place(servers: &Servers, rounds: usize) -> Place {
     let place = place_of_bob(about)
         .on(&servers.postgres.read().unwrap(), "chaos")
         .with("CHANCERY_AGH_NATS", &servers.nats.url())
+        .with("CHANCERY_BUS", &servers.nats.url())
         .with("CHANCERY_INBOX_DEPTH", "100000000")
         .with("CHANCERY_VALUE_CONTEXT_WORLD", "world.json")
         .with("CHANCERY_VIBE_WORLD", "market.json");
