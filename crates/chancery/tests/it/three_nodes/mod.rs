@@ -11,6 +11,7 @@ mod once;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::RwLock;
+use std::time::{Duration, Instant};
 
 use chancery_testkit::nats_server::{Build, NatsServer};
 use chancery_testkit::postgres_server::PostgresServer;
@@ -73,7 +74,11 @@ fn three_nodes_keep_one_order_through_kills_pauses_and_restarts() {
         scope.spawn(move || use_them(fleet, seed, books, chains, sales));
         // Also when something is wrong: clients must not go on for ever.
         let befallen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            faults::befall(&plan, &place, &mut servers, fleet, nodes)
+            let begun = Instant::now();
+            let befallen = faults::befall(&plan, &place, &mut servers, fleet, nodes);
+            // Peace until the time is over.
+            std::thread::sleep(Duration::from_secs(seconds).saturating_sub(begun.elapsed()));
+            befallen
         }));
         fleet.end();
         befallen.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
