@@ -11,6 +11,9 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+/// How many tests of a binary run at once.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+
 struct Step {
     name: String,
     time: Duration,
@@ -91,9 +94,17 @@ impl Run {
         run::passes(command.args(["--", "-D", "warnings"]))
     }
 
-    /// All tests, also those in documentation; a failed binary does not keep the others from running.
+    /// All tests, also those in documentation; a failed binary does not keep the others from running. Many wait for servers
+    /// and deadlines most of their time, so there are more of them at once than cores.
     fn test(&mut self) -> Result<bool> {
-        let command = self.over_workspace(&["test", "--no-fail-fast"]);
+        let mut command = self.over_workspace(&["test", "--no-fail-fast"]);
+        if std::env::var_os(TEST_THREADS).is_none() {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            command.env(
+                TEST_THREADS,
+                cores.div_ceil(2).saturating_add(cores).to_string(),
+            );
+        }
         self.keep_results(command)
     }
 

@@ -59,8 +59,8 @@ fn checks(root: &Path, build: &Path, tools: &Path, wheels: &Path) -> Result<bool
         .arg("--cache-dir")
         .arg(build.join("mypy"))
         .current_dir(root.join("python"));
-    // With the whole workspace, as `ci` builds it: alone it would be built once more, with other features.
-    let mut program = run::cargo(root, &["build", "--workspace"]);
+    // As `ci` builds it, with all tests: alone it would be built once more, with other features.
+    let mut program = run::cargo(root, &["test", "--workspace", "--no-run"]);
     let mut tests = Command::new(bin("python"));
     tests
         .args([
