@@ -35,27 +35,15 @@ pub struct Figure {
     pub meaning: &'static str,
 }
 
-const fn counter(
+const fn figure(
+    moves: Moves,
     name: &'static str,
     labels: &'static [&'static str],
     meaning: &'static str,
 ) -> Figure {
     Figure {
         name,
-        moves: Moves::Counter,
-        labels,
-        meaning,
-    }
-}
-
-const fn gauge(
-    name: &'static str,
-    labels: &'static [&'static str],
-    meaning: &'static str,
-) -> Figure {
-    Figure {
-        name,
-        moves: Moves::Gauge,
+        moves,
         labels,
         meaning,
     }
@@ -63,99 +51,123 @@ const fn gauge(
 
 /// All figures, by name. No label has a value that a stranger can choose.
 pub static FIGURES: &[Figure] = &[
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_agent_faults_total",
         &["agent", "code"],
         "Turns of hosted agents that failed, by the code of the behaviour.",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_agent_tokens_total",
         &["agent"],
         "Tokens of a language model that a hosted agent used.",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_agent_turns_total",
         &["agent", "outcome"],
         "Turns of hosted agents, by how they ended.",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_agh_envelopes_total",
         &["direction", "kind"],
         "AGH envelopes that were not rejected: sent, received, and delivered to inboxes here.",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_agh_nats_dropped_total",
         &["why"],
         "AGH envelopes from the broker that were lost: no room (full), no permit (busy), read too slowly (slow).",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_agh_nats_errors_total",
         &[],
         "Errors that the broker told.",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_agh_nats_unsaid_total",
         &[],
         "Soft AGH envelopes that did not reach the broker.",
     ),
-    gauge(
+    figure(
+        Moves::Gauge,
         "chancery_agh_nats_up",
         &[],
         "1 while the broker is connected.",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_agh_ws_unsaid_total",
         &[],
         "Soft AGH envelopes for connected peers that were not written.",
     ),
-    gauge(
+    figure(
+        Moves::Gauge,
         "chancery_bound_limit",
         &["bound"],
         "The most that a bound allows.",
     ),
-    gauge(
+    figure(
+        Moves::Gauge,
         "chancery_bound_used",
         &["bound"],
         "How much of a bound is used.",
     ),
-    gauge(
+    figure(
+        Moves::Gauge,
         "chancery_bus_up",
         &[],
         "1 while the bus that hands deliveries out is connected.",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_envelopes_total",
         &["protocol", "verdict", "reason"],
         "Envelopes by what became of them: accepted, duplicate, ignored or rejected. The reason is the protocol's own code, `none` where there is none.",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_events_total",
         &["event"],
         "Lines of events.jsonl, by the name of the event.",
     ),
-    gauge("chancery_log_lines", &[], "The number of the last line."),
-    gauge(
+    figure(
+        Moves::Gauge,
+        "chancery_log_lines",
+        &[],
+        "The number of the last line.",
+    ),
+    figure(
+        Moves::Gauge,
         "chancery_outbox",
         &[],
         "Deliveries that are not settled yet.",
     ),
-    gauge(
+    figure(
+        Moves::Gauge,
         "chancery_row_cache_bytes",
         &[],
         "Memory that the cache of rows takes.",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_spans_dropped_total",
         &["why"],
         "Spans that were lost: no room in the queue (full), or the collector did not take them (export).",
     ),
-    counter(
+    figure(
+        Moves::Counter,
         "chancery_spans_exported_total",
         &[],
         "Spans that the collector took.",
     ),
-    gauge("chancery_timers", &[], "Timers that wait."),
-    counter(
+    figure(Moves::Gauge, "chancery_timers", &[], "Timers that wait."),
+    figure(
+        Moves::Counter,
         "chancery_warnings_total",
         &["warning"],
         "Envelopes that were accepted although something about them is odd.",
