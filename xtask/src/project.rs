@@ -6,6 +6,9 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Builds all there is: whatever a step needs is built once, with the same features.
+pub const BUILD_ALL: &[&str] = &["build", "--workspace", "--all-targets"];
+
 /// The folder that holds the workspace.
 pub fn root() -> PathBuf {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR")

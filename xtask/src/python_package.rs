@@ -9,6 +9,10 @@ use std::process::{Command, ExitCode};
 const TOOLS: &[&str] = &["maturin==1.16.0", "mypy==2.4.1"];
 /// Below the build folder.
 const FOLDER: &str = "tools/python-package";
+const IN_PLACE: &str = "tools/python-in-place";
+/// The native module, as the workspace builds it and as Python looks for it.
+const BUILT: &str = "debug/libchancery_native.so";
+const MODULE: &str = "_native.abi3.so";
 
 /// `cargo xtask python`: the package is built, installed and tested.
 pub fn python() -> Result<ExitCode> {
@@ -19,12 +23,47 @@ pub fn python() -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     let wheels = build.join("wheels");
-    let passed = wheel(&root, &tools, &wheels, "dev")? && checks(&root, &build, &tools, &wheels)?;
-    Ok(if passed {
+    let passed = wheel(&root, &tools, &wheels, "dev")?
+        && installed(&tools, &wheels)?
+        && checks(&root, &build, &tools, None)?;
+    Ok(exit(passed))
+}
+
+/// The step of `ci`: the same types and tests with the native module of the workspace's own build. A wheel would be built
+/// from nothing once more, with other features.
+pub fn in_place() -> Result<ExitCode> {
+    let root = project::root();
+    let build = project::build_folder()?;
+    let tools = build.join(FOLDER);
+    if !python::install_into(&tools, TOOLS)?
+        || !run::passes(&mut run::cargo(&root, project::BUILD_ALL))?
+    {
+        return Ok(ExitCode::FAILURE);
+    }
+    let place = build.join(IN_PLACE);
+    let package = place.join("chancery");
+    if place.exists() {
+        std::fs::remove_dir_all(&place)?;
+    }
+    std::fs::create_dir_all(&package)?;
+    for entry in std::fs::read_dir(root.join("python/chancery"))? {
+        let from = entry?.path();
+        if let (true, Some(name)) = (from.is_file(), from.file_name()) {
+            std::fs::copy(&from, package.join(name))?;
+        }
+    }
+    let built = build.join(BUILT);
+    std::fs::copy(&built, package.join(MODULE))
+        .with_context(|| format!("the native module {}", built.display()))?;
+    Ok(exit(checks(&root, &build, &tools, Some(&place))?))
+}
+
+fn exit(passed: bool) -> ExitCode {
+    if passed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    }
 }
 
 /// Builds the wheel into a folder that holds nothing else.
@@ -40,11 +79,9 @@ pub fn wheel(root: &Path, tools: &Path, wheels: &Path, profile: &str) -> Result<
     run::passes(&mut maturin)
 }
 
-/// Types first: they are cheaper. The program that the package is compared with is built for it.
-fn checks(root: &Path, build: &Path, tools: &Path, wheels: &Path) -> Result<bool> {
-    let bin = |name: &str| tools.join("bin").join(name);
-    let wheel = only_wheel(wheels)?;
-    let mut pip = Command::new(bin("python"));
+/// Installs the wheel over the one that is there.
+fn installed(tools: &Path, wheels: &Path) -> Result<bool> {
+    let mut pip = Command::new(tools.join("bin/python"));
     pip.args([
         "-m",
         "pip",
@@ -53,15 +90,23 @@ fn checks(root: &Path, build: &Path, tools: &Path, wheels: &Path) -> Result<bool
         "--disable-pip-version-check",
     ])
     .args(["--force-reinstall", "--no-deps"])
-    .arg(wheel);
+    .arg(only_wheel(wheels)?);
+    run::passes(&mut pip)
+}
+
+/// Types first: they are cheaper. The package is the installed one, or the one below `place`; the program that it is compared
+/// with is built for it.
+fn checks(root: &Path, build: &Path, tools: &Path, place: Option<&Path>) -> Result<bool> {
+    let bin = |name: &str| tools.join("bin").join(name);
     let mut mypy = Command::new(bin("mypy"));
     mypy.args(["--strict", "chancery", "tests"])
         .arg("--cache-dir")
         .arg(build.join("mypy"))
         .current_dir(root.join("python"));
     // As `ci` builds it, with all tests: alone it would be built once more, with other features.
-    let mut program = run::cargo(root, &["test", "--workspace", "--no-run"]);
+    let mut program = run::cargo(root, project::BUILD_ALL);
     let mut tests = Command::new(bin("python"));
+    // Without the folder it is started in, which has sources and no native module.
     tests
         .args([
             "-P",
@@ -74,7 +119,10 @@ fn checks(root: &Path, build: &Path, tools: &Path, wheels: &Path) -> Result<bool
         .arg(root.join("python/tests"))
         .env("TEST_PROGRAM", build.join("debug/chancery"))
         .env("TEST_VECTORS", root.join("vectors"));
-    for command in [&mut pip, &mut mypy, &mut program, &mut tests] {
+    if let Some(place) = place {
+        tests.env("PYTHONPATH", place);
+    }
+    for command in [&mut mypy, &mut program, &mut tests] {
         if !run::passes(command)? {
             return Ok(false);
         }

@@ -3,7 +3,7 @@
 //! A long run is an ordinary test whose number of rounds comes from an environment variable: what `ci` runs briefly,
 //! this runs for as long as the figures ask.
 
-use crate::{dist, project, run};
+use crate::{dist, project, python_package, run};
 use anyhow::Result;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -123,6 +123,11 @@ const CHORES: &[Chore] = &[
         name: "package",
         shows: "`cargo package --workspace`: every package builds from what is in it alone",
         work: dist::package,
+    },
+    Chore {
+        name: "python",
+        shows: "the wheel of the Python package, installed, with its types and tests",
+        work: python_package::python,
     },
     Chore {
         name: "dist",

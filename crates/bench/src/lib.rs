@@ -67,7 +67,7 @@ pub enum Bench {
     Ws,
     /// AGH envelopes through a NATS server into inboxes, durable.
     Nats,
-    /// Nodes as processes on PostgreSQL, one to three on a journal, beside one on files.
+    /// Nodes as processes on PostgreSQL, one to three on a journal, beside one on files; and the stop button over two.
     Postgres,
     /// How soon an emergency is acknowledged and its sender held, under full load.
     Emergency,
@@ -160,6 +160,9 @@ pub fn helper(args: &[String]) -> anyhow::Result<()> {
         ["load", requests] => http::help(requests.as_ref()),
         ["emergency", probes] => emergency::help(probes.as_ref()),
         ["node", place, journal] => postgres::help(place, journal),
+        ["family-node", place, journal, children] => {
+            postgres::help_family(place, journal, children.parse()?)
+        }
         ["ws-load", requests] => ws::help(requests.as_ref()),
         ["records", count] => memory::help_records(count.parse()?),
         ["start", data] => memory::help_start(data.as_ref()),

@@ -105,11 +105,15 @@ impl<S: Suite> Committer<S> {
         if batch.units.is_empty() && !self.shared.store.is_shared() {
             return Ok(());
         }
+        let base = self.chain.head();
+        // Nobody is answered by a batch that decided nothing; what waits in it is decided with the head locked.
+        if batch.waiting.is_empty() && !batch.undecided.is_empty() {
+            return Err(self.shared.store.take_turn(base));
+        }
         let Some(sealed) = seal(&self.shared, &batch.units) else {
             let reason = "a key that seals what its agent sends is gone";
             return Err(CommitError::Failed(reason.to_owned()));
         };
-        let base = self.chain.head();
         let mut stored = Vec::with_capacity(batch.units.len());
         let mut lines = Lines::with_capacity(self.line_bytes);
         let mut envelopes = sealed.into_iter();
@@ -168,8 +172,8 @@ impl<S: Suite> Committer<S> {
             let _ = waiting.entry.reply.send(waiting.decided);
             drop(waiting.entry.permit);
         }
-        for entry in batch.undecided.into_iter().rev() {
-            self.shared.lanes.push_front(entry);
+        if !batch.undecided.is_empty() {
+            self.shared.lanes.push_front(batch.undecided);
         }
     }
 

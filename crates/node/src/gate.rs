@@ -257,8 +257,11 @@ impl<S: Suite> Gate<S> {
         timer: Option<RowKey>,
         traced: Option<Traced>,
     ) -> Result<Decided<S::Answer>, Overloaded> {
-        let missing = self.missing_rows(&input);
-        self.fetch(missing).await;
+        // A store that is a trip away is asked for the rows of many inputs together, by the sequencer.
+        if !self.shared.store.is_shared() {
+            let missing = self.missing_rows(&input);
+            self.fetch(missing).await;
+        }
         let urgent = self.shared.suite.urgent(&input);
         let (reply, answer) = oneshot::channel();
         let permit = permit.map(|permit| permit.0);

@@ -79,10 +79,12 @@ impl<T> Lanes<T> {
         self.lock().parked += 1;
     }
 
-    /// Puts an input that was set aside back in front of everything, also while closing.
-    pub(crate) fn push_front(&self, input: T) {
+    /// Puts inputs that were set aside back in front of everything, in their order, also while closing.
+    pub(crate) fn push_front(&self, inputs: Vec<T>) {
         let mut state = self.lock();
-        state.urgent.push_front(input);
+        for input in inputs.into_iter().rev() {
+            state.urgent.push_front(input);
+        }
         self.tell(state);
     }
 
@@ -177,7 +179,7 @@ mod tests {
         assert!(lanes.take(&mut taken, 3));
         assert_eq!(taken, ["b", "d", "a"]);
         lanes.let_go();
-        lanes.push_front("e");
+        lanes.push_front(vec!["e"]);
         assert!(lanes.take(&mut taken, 3));
         assert_eq!(taken, ["b", "d", "a", "e", "c"]);
     }
@@ -201,7 +203,7 @@ mod tests {
         lanes.close();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                lanes.push_front(7);
+                lanes.push_front(vec![7]);
                 lanes.unpark();
             });
             let mut taken = Vec::new();

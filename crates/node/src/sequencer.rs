@@ -3,6 +3,7 @@
 //! It owns the state that decisions are made on and reads no disk: a row that is not in memory parks its input
 //! while the row is fetched. What it decides is not answered here; answers leave after the commit.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -122,6 +123,8 @@ pub(crate) struct Sequencer<S: Suite> {
     foreign: u64,
     /// Whether settings and keyring have to be read anew.
     is_in_doubt: bool,
+    /// Inputs of this batch that lack rows.
+    parked: Vec<Entry<S>>,
 }
 
 impl<S: Suite> Sequencer<S> {
@@ -138,6 +141,7 @@ impl<S: Suite> Sequencer<S> {
             batch: 0,
             foreign: shared.store.foreign_changes(),
             is_in_doubt: false,
+            parked: Vec::new(),
             shared,
         }
     }
@@ -151,10 +155,12 @@ impl<S: Suite> Sequencer<S> {
         let mut batch = DecidedBatch::new(self.batch);
         let store = Arc::clone(&self.shared.store);
         let still = store.keep_still();
-        if self.foreign == store.foreign_changes() && self.is_sure(&still, &mut batch) {
+        let is_alone = self.foreign == store.foreign_changes() && !store.is_contended();
+        if is_alone && self.is_sure(&still, &mut batch) {
             self.decide_all(entries.drain(..), &still, &mut batch);
         } else {
-            // What lies in the overlay will not be committed: whoever commits learns it, and all is decided again.
+            // What lies in the overlay will not be committed, or others will be faster: whoever commits learns it, and all is
+            // decided then.
             batch.undecided.append(entries);
         }
         batch
@@ -233,6 +239,7 @@ impl<S: Suite> Sequencer<S> {
                 self.decide(entry, still, batch);
             }
         }
+        self.fetch_parked();
     }
 
     fn decide(&mut self, mut entry: Entry<S>, still: &Still<'_>, batch: &mut DecidedBatch<S>) {
@@ -369,10 +376,10 @@ impl<S: Suite> Sequencer<S> {
         });
     }
 
-    /// Fetches what a decision lacks on another thread, then puts the input back in front.
+    /// Sets an input aside until the rows that its decision lacks are fetched.
     ///
     /// What it lacked before is fetched with it: some of that may be evicted again.
-    fn park(&self, mut entry: Entry<S>, keys: Vec<RowKey>) {
+    fn park(&mut self, mut entry: Entry<S>, keys: Vec<RowKey>) {
         let fetched = entry.fetched.len();
         for key in keys {
             if !entry.fetched.contains(&key) {
@@ -387,21 +394,40 @@ impl<S: Suite> Sequencer<S> {
                 .fail("a decision keeps asking for rows that were fetched");
             return;
         }
+        self.parked.push(entry);
+    }
+
+    /// Fetches what the inputs that were set aside lack, together: a store may be a trip away. One whose rows were evicted
+    /// before it was decided goes alone, so that they do not make each other's way again.
+    fn fetch_parked(&mut self) {
+        let parked = std::mem::take(&mut self.parked);
+        let (alone, together): (Vec<_>, Vec<_>) = parked
+            .into_iter()
+            .partition(|entry| entry.parked_in_vain > 0);
+        if !together.is_empty() {
+            self.fetch(together);
+        }
+        alone.into_iter().for_each(|entry| self.fetch(vec![entry]));
+    }
+
+    /// Fetches on another thread, then puts the inputs back in front.
+    fn fetch(&self, entries: Vec<Entry<S>>) {
         if self.shared.is_helped() {
-            match self.shared.store.load(&entry.fetched) {
-                Ok(_) => self.shared.lanes.push_front(entry),
-                Err(error) => self.shared.fail(&error.to_string()),
-            }
-            return;
+            return fetched(&self.shared, entries);
         }
         let parked = Parked::new(&self.shared);
-        self.shared.runtime.spawn_blocking(move || {
-            let shared = &parked.0;
-            match shared.store.load(&entry.fetched) {
-                Ok(_) => shared.lanes.push_front(entry),
-                Err(error) => shared.fail(&error.to_string()),
-            }
-        });
+        self.shared
+            .runtime
+            .spawn_blocking(move || fetched(&parked.0, entries));
+    }
+}
+
+fn fetched<S: Suite>(shared: &Shared<S>, entries: Vec<Entry<S>>) {
+    let keys: BTreeSet<&RowKey> = entries.iter().flat_map(|entry| &entry.fetched).collect();
+    let keys: Vec<RowKey> = keys.into_iter().cloned().collect();
+    match shared.store.load(&keys) {
+        Ok(_) => shared.lanes.push_front(entries),
+        Err(error) => shared.fail(&error.to_string()),
     }
 }
 

@@ -77,7 +77,7 @@ fn row_cost(row: &Row) -> usize {
     ROW_BYTES + 3 * row.len()
 }
 
-fn cost(key: &RowKey, value: Option<&Row>) -> usize {
+pub(crate) fn cost(key: &RowKey, value: Option<&Row>) -> usize {
     ENTRY_BYTES + key.as_bytes().len() + value.map_or(0, row_cost)
 }
 

@@ -120,6 +120,22 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Whether others are likely to commit before whatever is decided now: then it is better decided after
+    /// [`Store::take_turn`].
+    fn is_contended(&self) -> bool {
+        false
+    }
+
+    /// Keeps others from committing for a moment, so that the next batch is decided once; gives what came after `base`, if
+    /// anything did, as [`CommitError::Behind`]. For stores that are shared.
+    fn take_turn(&self, base: Head) -> CommitError {
+        CommitError::Behind {
+            head: base,
+            rows: Vec::new(),
+            remembered: Vec::new(),
+        }
+    }
+
     /// Whether this process sees to timers and deliveries: of all that share a journal one does. The number is another
     /// each time the duty comes anew.
     fn duty(&self) -> Option<u64> {

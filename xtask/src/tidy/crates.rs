@@ -71,15 +71,24 @@ fn inherits_lints(files: &[TreeFile], folder: &str) -> Option<Fault> {
     (inherits != Some(true)).then(|| Fault::new("lints", &path, "wants `[lints] workspace = true`"))
 }
 
+/// One test binary, and one for each build with other features.
 fn one_test_binary(files: &[TreeFile], folder: &str) -> Vec<Fault> {
     let manifest_path = format!("{folder}/Cargo.toml");
     let mut faults = Vec::new();
-    if manifest(files, &manifest_path).contains_key("test") {
-        faults.push(Fault::new(
-            "test-binary",
-            &manifest_path,
-            "names a test binary of its own",
-        ));
+    let mut of_other_builds = Vec::new();
+    let manifest = manifest(files, &manifest_path);
+    let named = manifest.get("test").and_then(toml::Value::as_array);
+    for target in named.into_iter().flatten() {
+        match (target.get("name"), target.get("required-features")) {
+            (Some(toml::Value::String(name)), Some(_)) => {
+                of_other_builds.push(format!("{name}/main.rs"));
+            }
+            _ => faults.push(Fault::new(
+                "test-binary",
+                &manifest_path,
+                "names a test binary of its own for no build of its own",
+            )),
+        }
     }
     let tests = format!("{folder}/tests/");
     for file in files.iter().filter(|file| file.is_rust()) {
@@ -87,7 +96,8 @@ fn one_test_binary(files: &[TreeFile], folder: &str) -> Vec<Fault> {
             continue;
         };
         let parts: Vec<&str> = rest.split('/').collect();
-        if matches!(parts[..], [_] | [_, "main.rs"]) && rest != "it/main.rs" {
+        let is_known = rest == "it/main.rs" || of_other_builds.iter().any(|one| one == rest);
+        if matches!(parts[..], [_] | [_, "main.rs"]) && !is_known {
             let what = "a second test binary: the only one is tests/it/main.rs";
             faults.push(Fault::new("test-binary", &file.path, what));
         }

@@ -26,7 +26,7 @@ use chancery_value_context::sign::{envelope, seal};
 use chancery_value_context::world::World as Family;
 use serde_json::json;
 
-use self::probe::{Listening, Probe, Probed, Times};
+use self::probe::{Listening, Probed, Times};
 use crate::helper::Helper;
 use crate::http::{Ask, CONNECTIONS, Told, post, requests_of, write_request};
 use crate::measure::{micros_each, peak_rss_bytes, process_cpu};
@@ -36,7 +36,7 @@ use crate::report::Report;
 use crate::store::{AGENTS, Maker, SENDERS, open};
 use crate::traffic::{FEW_AGENTS_EACH, World};
 
-pub(crate) use self::probe::help;
+pub(crate) use self::probe::{Probe, help};
 
 /// What 99 of 100 may take.
 const ALLOWED_MS: f64 = 50.0;
@@ -56,27 +56,19 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Vec
     let dir = tempfile::tempdir_in(dir)?;
     let dir = dir.path();
     let millis = u64::try_from(duration.as_millis())?;
-    let samples = usize::try_from(millis / MILLIS_EACH)?.clamp(FEWEST_SAMPLES, SAMPLES);
-    let loaded = duration + AFTERWARDS;
-    let count = (loaded.as_secs_f64() * REQUESTS_A_SECOND) as usize;
-    let (requests, probes) = (dir.join("requests"), dir.join("probes"));
+    let samples = samples_within(millis)?;
+    let requests = dir.join("requests");
+    let count = ((duration + AFTERWARDS).as_secs_f64() * REQUESTS_A_SECOND) as usize;
     let world = World::new(SENDERS, AGENTS, FEW_AGENTS_EACH)?;
     std::fs::write(&requests, requests_of(&world.signed_many(0, count, now())))?;
-    let children: Vec<Child> = (0..samples).map(Child::new).collect::<Result<_>>()?;
-    std::fs::write(&probes, probes_of(&children))?;
-
-    let mut probe = Helper::start(lead, &["emergency", text(&probes)?])?;
-    let Listening { address } = probe.answer()?;
+    let children = children(samples)?;
+    let (mut probe, Listening { address }) = start_probe(dir, lead, &children)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let store = Arc::new(open(&dir.join("data"), None)?);
     store.commit(Maker::new(FEW_AGENTS_EACH)?.1)?;
-    let mut family = family(&children)?;
-    let vault = Arc::new(Vault::new());
-    for (agent, key) in std::mem::take(&mut family.secret_keys) {
-        vault.hold(agent.as_str(), key);
-    }
+    let (family, vault) = family_of(&children)?;
     let url = format!("http://{address}/");
     let addresses: BTreeMap<_, _> = children
         .iter()
@@ -99,15 +91,12 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Vec
     })?;
 
     let cpu = process_cpu()?;
-    let (told, probed) = std::thread::scope(|scope| -> Result<(Told, Probed)> {
-        let millis = u64::try_from(loaded.as_millis())?;
-        let (side, load) = (0, &mut load);
-        let loading = scope.spawn(move || load.ask(&Ask::Load { side, millis }));
-        let millis = u64::try_from(duration.as_millis())?;
-        let probed = probe.ask(&Probe { to, millis })?;
-        let told = loading.join().map_err(|_| anyhow!("the load failed"))??;
-        Ok((told, probed))
-    })?;
+    let asked = Probe {
+        to,
+        then: None,
+        millis,
+    };
+    let (told, probed) = under_load(&mut load, &mut probe, &asked)?;
     let cpu = process_cpu()?.saturating_sub(cpu);
     load.end()?;
     probe.end()?;
@@ -115,20 +104,69 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Vec
     runtime.block_on(office.stop())?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     let envelopes = told.answers + 2 * samples as u64;
-    let costs = (micros_each(cpu, envelopes), peak_rss_bytes()?);
+    let costs = (micros_each(cpu, envelopes), Some(peak_rss_bytes()?));
     let told_of = |name, times| report(name, times, &told, &probed, costs);
+    let acknowledged = probed.acknowledged.context("nobody acknowledged")?;
     Ok(vec![
-        told_of("emergency acknowledged", &probed.acknowledged),
+        told_of("emergency acknowledged", &acknowledged),
         told_of("emergency held", &probed.held),
     ])
 }
 
-fn report(
+/// How many emergencies there are in this time.
+pub(crate) fn samples_within(millis: u64) -> Result<usize> {
+    Ok(usize::try_from(millis / MILLIS_EACH)?.clamp(FEWEST_SAMPLES, SAMPLES))
+}
+
+/// So many children, the same ones whoever asks.
+pub(crate) fn children(count: usize) -> Result<Vec<Child>> {
+    (0..count).map(Child::new).collect()
+}
+
+/// The helper that sends what children say.
+pub(crate) fn start_probe(
+    dir: &Path,
+    lead: &[String],
+    children: &[Child],
+) -> Result<(Helper, Listening)> {
+    let probes = dir.join("probes");
+    std::fs::write(&probes, probes_of(children))?;
+    let mut probe = Helper::start(lead, &["emergency", text(&probes)?])?;
+    let listening = probe.answer()?;
+    Ok((probe, listening))
+}
+
+/// The family of children, and the keys of its parents.
+pub(crate) fn family_of(children: &[Child]) -> Result<(Family, Arc<Vault>)> {
+    let mut family = family(children)?;
+    let vault = Arc::new(Vault::new());
+    for (agent, key) in std::mem::take(&mut family.secret_keys) {
+        vault.hold(agent.as_str(), key);
+    }
+    Ok((family, vault))
+}
+
+/// Sends the emergencies while the first side of a load is loaded, a moment longer than they take.
+pub(crate) fn under_load(
+    load: &mut Helper,
+    probe: &mut Helper,
+    asked: &Probe,
+) -> Result<(Told, Probed)> {
+    let millis = asked.millis + u64::try_from(AFTERWARDS.as_millis())?;
+    std::thread::scope(|scope| {
+        let loading = scope.spawn(move || load.ask(&Ask::Load { side: 0, millis }));
+        let probed = probe.ask(asked)?;
+        let told = loading.join().map_err(|_| anyhow!("the load failed"))??;
+        Ok((told, probed))
+    })
+}
+
+pub(crate) fn report(
     name: &str,
     times: &Times,
     told: &Told,
     probed: &Probed,
-    (each, peak): (Option<f64>, u64),
+    (each, peak): (Option<f64>, Option<u64>),
 ) -> Report {
     let mut report = Report {
         bench: name.to_owned(),
@@ -142,7 +180,7 @@ fn report(
         p99_ms: Some(times.p99_ms),
         p999_ms: Some(times.p999_ms),
         cpu_us_per_envelope: each,
-        peak_rss_bytes: Some(peak),
+        peak_rss_bytes: peak,
         ..Report::default()
     };
     let loaded_s = Duration::from_nanos(told.elapsed_ns).as_secs_f64();
@@ -164,7 +202,7 @@ fn text(path: &Path) -> Result<&str> {
 }
 
 /// A child elsewhere.
-struct Child {
+pub(crate) struct Child {
     id: AgentId,
     key: SigningKey,
     seed: [u8; 32],

@@ -34,6 +34,8 @@ pub(crate) struct Listening {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Probe {
     pub(crate) to: SocketAddr,
+    /// Another node that the share goes to. It is held from the emergency's answer on, and no acknowledgement is waited for.
+    pub(crate) then: Option<SocketAddr>,
     pub(crate) millis: u64,
 }
 
@@ -43,7 +45,7 @@ pub(crate) struct Probed {
     pub(crate) samples: usize,
     pub(crate) elapsed_ns: u64,
     /// Until the acknowledgement was there.
-    pub(crate) acknowledged: Times,
+    pub(crate) acknowledged: Option<Times>,
     /// Until the next share was refused.
     pub(crate) held: Times,
 }
@@ -87,12 +89,23 @@ pub(crate) fn help(probes: &Path) -> Result<()> {
     })
 }
 
+/// Where the emergency goes, and where the share does.
+struct Ways {
+    emergency: TcpStream,
+    share: Option<TcpStream>,
+}
+
 async fn probe_all(probes: Vec<Request>, asked: Probe, heard: &Heard) -> Result<Probed> {
     let (free, mut taken) = mpsc::channel(CONNECTIONS);
     for _ in 0..CONNECTIONS {
-        let stream = TcpStream::connect(asked.to).await?;
-        stream.set_nodelay(true)?;
-        free.try_send(stream)?;
+        let share = match asked.then {
+            Some(then) => Some(connect(then).await?),
+            None => None,
+        };
+        free.try_send(Ways {
+            emergency: connect(asked.to).await?,
+            share,
+        })?;
     }
     let samples = probes.len();
     let pace = Duration::from_millis(asked.millis) / u32::try_from(samples.max(1))?;
@@ -101,53 +114,69 @@ async fn probe_all(probes: Vec<Request>, asked: Probe, heard: &Heard) -> Result<
     for (number, probe) in probes.into_iter().enumerate() {
         let due = begun + pace * u32::try_from(number)?;
         tokio::time::sleep_until(due.into()).await;
-        let mut stream = taken.recv().await.context("no connection")?;
+        let mut ways = taken.recv().await.context("no connection")?;
         let (heard, free) = (heard.clone(), free.clone());
         under_way.push(tokio::spawn(async move {
-            let sent = one(&mut stream, &probe, &heard).await?;
+            let sent = one(&mut ways, &probe, &heard).await?;
             // Nobody wants it any more after the last one.
-            let _ = free.send(stream).await;
+            let _ = free.send(ways).await;
             anyhow::Ok(sent)
         }));
     }
     let (mut acknowledged, mut held) = (Latencies::default(), Latencies::default());
     for probe in under_way {
         let (to_acknowledged, to_held) = probe.await??;
-        acknowledged.add(to_acknowledged);
+        to_acknowledged.into_iter().for_each(|time| acknowledged.add(time));
         held.add(to_held);
     }
+    let elapsed_ns = u64::try_from(begun.elapsed().as_nanos())?;
+    let acknowledged = match asked.then {
+        Some(_) => None,
+        None => Some(Times::of(acknowledged)?),
+    };
     Ok(Probed {
         samples,
-        elapsed_ns: u64::try_from(begun.elapsed().as_nanos())?,
-        acknowledged: Times::of(acknowledged)?,
+        elapsed_ns,
+        acknowledged,
         held: Times::of(held)?,
     })
 }
 
+async fn connect(to: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(to).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 /// One emergency and the next share of the same child: until it is acknowledged, and until the share is refused.
 async fn one(
-    stream: &mut TcpStream,
+    ways: &mut Ways,
     probe: &Request,
     heard: &Heard,
-) -> Result<(Duration, Duration)> {
+) -> Result<(Option<Duration>, Duration)> {
     let (_, emergency) = body_of(&probe.bytes).context("an emergency is no request")?;
     let emergency: Value = serde_json::from_slice(emergency)?;
     let id = emergency["message_id"].as_str().context("no identifier")?;
     let begun = Instant::now();
-    let answer = exchange(stream, &probe.bytes).await?;
+    let answer = exchange(&mut ways.emergency, &probe.bytes).await?;
     ensure!(
         answer.starts_with("HTTP/1.1 200 "),
         "an emergency: {answer}"
     );
-    let answer = exchange(stream, &probe.answer).await?;
+    let answered = Instant::now();
+    let way = ways.share.as_mut().unwrap_or(&mut ways.emergency);
+    let answer = exchange(way, &probe.answer).await?;
     ensure!(
         answer.starts_with("HTTP/1.1 423 "),
         "a share after it: {answer}"
     );
+    if ways.share.is_some() {
+        return Ok((None, answered.elapsed()));
+    }
     let held = begun.elapsed();
     let at = tokio::time::timeout(PATIENCE, heard.at(id)).await;
     let at = at.context("an emergency was not acknowledged")?;
-    Ok((at.saturating_duration_since(begun), held))
+    Ok((Some(at.saturating_duration_since(begun)), held))
 }
 
 /// Sends a request and reads the whole answer.

@@ -3,6 +3,7 @@
 //! All take turns under the same load of 256 connections, which are shared out among the nodes of a journal.
 
 mod server;
+mod stop;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,9 +12,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use chancery_core::protocol::Suite as _;
+use chancery_node::Office;
 use chancery_node::suite::Chancery;
 use chancery_store::{Postgres, PostgresOptions, Store};
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::stop::help as help_family;
 
 use self::server::Server;
 use crate::helper::{Helper, tell};
@@ -64,7 +68,7 @@ impl Side {
     }
 }
 
-/// Measures for about `duration`, a quarter of it each side.
+/// Measures for about `duration`, a quarter of it each side; then the stop button for as long as one of them.
 pub(crate) fn run(
     dir: &Path,
     lead: &[String],
@@ -88,11 +92,13 @@ pub(crate) fn run(
         sides.push(start(dir.path(), lead, &server, number, nodes, &mut load)?);
     }
     let races = take_turns(&mut sides, &mut load, &server, slice)?;
-    let reports = told(&sides, races, &mut load)?;
+    let mut reports = told(&sides, races, &mut load)?;
     for node in sides.into_iter().flat_map(|side| side.nodes) {
         node.end()?;
     }
     load.end()?;
+    let a_quarter = duration / u32::try_from(NODES.len())?;
+    reports.push(stop::run(dir.path(), lead, &server, a_quarter)?);
     Ok(reports)
 }
 
@@ -234,11 +240,15 @@ fn told(sides: &[Side], races: [Race; 3], load: &mut Helper) -> Result<Vec<Repor
 
 /// The helper: a node that says where it is, and how much processor time it has used whenever it is asked.
 pub(crate) fn help(place: &str, journal: &str) -> Result<()> {
+    answer_until_asked_no_more(|| start_node(store(place, journal)?))
+}
+
+fn answer_until_asked_no_more(node: impl FnOnce() -> Result<Office>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let inside = runtime.enter();
-    let office = Arc::new(start_node(store(place, journal)?)?);
+    let office = Arc::new(node()?);
     let door = serve_node(office.clone())?;
     drop(inside);
     tell(&door.listening().address)?;

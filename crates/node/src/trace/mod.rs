@@ -284,3 +284,28 @@ impl Traced {
         self.begins();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+
+    #[test]
+    fn a_span_that_finds_no_room_is_lost_and_counted_and_nobody_waits() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let told = recorder.handle();
+        let (spans, mut out) = Spans::new(2, 1, 7);
+        metrics::with_local_recorder(&recorder, || {
+            let trace = spans.trace(None).unwrap();
+            for _ in 0..5 {
+                trace.stage(Stage::Decide, Instant::now());
+            }
+        });
+        drop(spans);
+        let kept = std::iter::from_fn(|| out.try_recv().ok()).count();
+        assert_eq!(kept, 2);
+        let lost = "chancery_spans_dropped_total{why=\"full\"} 3";
+        assert!(told.render().contains(lost), "{}", told.render());
+    }
+}

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use chancery_core::rows::{Row, RowChange, RowKey};
 
+use super::bytea::Bytea;
+
 /// Of a row that is changed several times the last change, in the order of keys: so no two batches block each other.
 pub(super) struct LastChanges {
-    pub(super) keys: Vec<Vec<u8>>,
-    pub(super) values: Vec<Vec<u8>>,
-    pub(super) removed: Vec<Vec<u8>>,
+    pub(super) keys: Vec<Bytea>,
+    pub(super) values: Vec<Bytea>,
+    pub(super) removed: Vec<Bytea>,
 }
 
 impl LastChanges {
@@ -17,12 +19,13 @@ impl LastChanges {
         let last: BTreeMap<&RowKey, Option<&Row>> = changes.collect();
         let (mut keys, mut values, mut removed) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in last {
+            let key = Bytea::Key(key.clone());
             match value {
                 Some(row) => {
-                    keys.push(key.as_bytes().to_vec());
-                    values.push(row.to_vec());
+                    keys.push(key);
+                    values.push(Bytea::Row(row.clone()));
                 }
-                None => removed.push(key.as_bytes().to_vec()),
+                None => removed.push(key),
             }
         }
         Self {

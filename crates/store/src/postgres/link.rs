@@ -10,6 +10,7 @@ use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, Connection, Socket};
 
+use super::session::Session;
 use super::tls::{Asked, Secured, Tls};
 use super::{PostgresError, told};
 
@@ -29,7 +30,7 @@ pub(super) struct Link {
     caller: Caller,
     /// None once it is closed. Ending a runtime waits for its work, so it is given away to be dropped.
     runtime: Mutex<Option<Runtime>>,
-    reader: Mutex<Option<Arc<Client>>>,
+    reader: Mutex<Option<Arc<Session>>>,
 }
 
 impl Link {
@@ -107,15 +108,20 @@ impl Link {
         self.run(async move { caller.client().await })
     }
 
+    /// A new connection that keeps its statements.
+    pub(super) fn session(&self) -> Result<Arc<Session>, PostgresError> {
+        Ok(Arc::new(Session::new(self.connect()?)))
+    }
+
     /// The connection that reads, made anew where it ended.
-    pub(super) fn reader(&self) -> Result<Arc<Client>, PostgresError> {
+    pub(super) fn reader(&self) -> Result<Arc<Session>, PostgresError> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = reader.as_ref().filter(|client| !client.is_closed()) {
-            return Ok(Arc::clone(client));
+        if let Some(session) = reader.as_ref().filter(|session| !session.is_closed()) {
+            return Ok(Arc::clone(session));
         }
-        let client = Arc::new(self.connect()?);
-        *reader = Some(Arc::clone(&client));
-        Ok(client)
+        let session = self.session()?;
+        *reader = Some(Arc::clone(&session));
+        Ok(session)
     }
 
     /// Ends every connection.

@@ -5,8 +5,10 @@
 //! middle of a commit leaves no doubt: the head row is locked anew, which waits for whatever became of the transaction,
 //! and then says whether the batch is there.
 
+mod bytea;
 mod commit;
 mod follow;
+mod hold;
 mod last;
 mod link;
 mod notes;
@@ -14,9 +16,12 @@ mod packed;
 mod reads;
 mod schema;
 mod seed;
+mod session;
 mod tls;
+mod warm;
+mod writes;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -27,15 +32,18 @@ use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use chancery_core::time::{Time, format_audit, parse_audit};
 use chancery_core::window::{Remember, WindowId, WindowName, Windows};
 use chancery_journal::Head;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, IsolationLevel};
 
 use crate::cache::Cache;
 use crate::contract::{Batch, CommitError, Store, StoreError, Watch};
 use crate::stillness::{Still, Stillness};
 use crate::windows;
 use follow::Duty;
+use hold::Hold;
 use link::Link;
 use notes::Notes;
+use session::Session;
+use warm::Warm;
 
 /// How a store in PostgreSQL is opened.
 #[derive(Clone)]
@@ -183,6 +191,8 @@ struct Shared {
     still: Stillness,
     /// How often changes of others came in.
     foreign: AtomicU64,
+    /// For how many more batches others are expected to be faster.
+    contended: AtomicU32,
     duty: Duty,
     notes: Notes,
     is_closed: AtomicBool,
@@ -191,7 +201,9 @@ struct Shared {
 /// What following the journal in order needs.
 struct Commits {
     /// The connection that commits; none after it ended.
-    client: Option<Arc<Client>>,
+    session: Option<Arc<Session>>,
+    /// Its lock on the head, while a batch is decided again.
+    hold: Option<Hold>,
     change: u64,
     forgotten_minute: Option<i64>,
 }
@@ -206,12 +218,13 @@ impl Postgres {
         let mut client = link.connect()?;
         let (name, rows_version) = (options.journal.clone(), i64::from(options.rows_version));
         let may_begin = options.may_begin;
+        let warm_bytes = options.row_cache_bytes / 2;
         let begun = link.run(async move {
             schema::migrate(&mut client).await?;
             if may_begin {
                 begin(&client, &name, rows_version).await?;
             }
-            found(&client, &name).await
+            found(&mut client, &name, warm_bytes).await
         })?;
         if begun.rows_version != i64::from(options.rows_version) {
             return Err(PostgresError::OtherRows {
@@ -230,21 +243,26 @@ impl Postgres {
         }
         let time = begun.head.time;
         time.into_iter().for_each(|time| all.forget_ended(time));
+        // What others add comes in with their batches, before anything is decided on those: a cache that began with all
+        // rows goes on having them.
+        let cache = Cache::new(options.row_cache_bytes, begun.warm.is_whole);
+        cache.apply(&begun.warm.rows, 0);
         let shared = Shared {
             link,
             journal: begun.journal,
             window_names: options.windows,
-            // Other processes may add rows at any time: what is not in memory has to be asked for.
-            cache: Cache::new(options.row_cache_bytes, false),
+            cache,
             windows: RwLock::new(all),
             head: RwLock::new(begun.head),
             commits: Mutex::new(Commits {
-                client: None,
+                session: None,
+                hold: None,
                 change: 0,
                 forgotten_minute: None,
             }),
             still: Stillness::default(),
             foreign: AtomicU64::new(0),
+            contended: AtomicU32::new(0),
             duty: Duty::new()?,
             notes: Notes::new(),
             is_closed: AtomicBool::new(false),
@@ -272,6 +290,7 @@ struct Begun {
     rows_version: i64,
     head: Head,
     packets: Vec<(String, Vec<u8>)>,
+    warm: Warm,
 }
 
 async fn begin(client: &Client, name: &str, rows_version: i64) -> Result<(), PostgresError> {
@@ -285,9 +304,16 @@ async fn begin(client: &Client, name: &str, rows_version: i64) -> Result<(), Pos
     Ok(())
 }
 
-async fn found(client: &Client, name: &str) -> Result<Begun, PostgresError> {
-    // One snapshot: the records must be those of the head.
-    let found = client
+async fn found(
+    client: &mut Client,
+    name: &str,
+    warm_bytes: usize,
+) -> Result<Begun, PostgresError> {
+    // One snapshot: records and rows must be those of the head.
+    let snapshot = client.build_transaction();
+    let snapshot = snapshot.isolation_level(IsolationLevel::RepeatableRead);
+    let snapshot = snapshot.read_only(true).start().await?;
+    let found = snapshot
         .query(
             "SELECT j.id, j.rows_version::bigint, j.seq, j.hash, j.time, p.name, p.records
              FROM chancery.journal j LEFT JOIN chancery.packet p ON p.journal = j.id
@@ -301,12 +327,16 @@ async fn found(client: &Client, name: &str) -> Result<Begun, PostgresError> {
     let packet = |row: &tokio_postgres::Row| -> Option<(String, Vec<u8>)> {
         Some((row.get::<_, Option<String>>(5)?, row.get(6)))
     };
-    Ok(Begun {
-        journal: first.get(0),
+    let journal = first.get(0);
+    let begun = Begun {
+        journal,
         rows_version: first.get(1),
         head: head_of(first, 2)?,
         packets: found.iter().filter_map(packet).collect(),
-    })
+        warm: Warm::of(&snapshot, journal, warm_bytes).await?,
+    };
+    snapshot.commit().await?;
+    Ok(begun)
 }
 
 /// A head in three columns.
@@ -369,7 +399,13 @@ impl Shared {
     }
 
     /// Takes committed changes in: they are in the database, so no row has to be kept for it.
-    fn take(&self, commits: &mut Commits, rows: &[RowChange], remembered: &[Remember], head: Head) {
+    fn take<'r>(
+        &self,
+        commits: &mut Commits,
+        rows: impl IntoIterator<Item = &'r RowChange>,
+        remembered: &[Remember],
+        head: Head,
+    ) {
         commits.change += 1;
         self.cache.apply(rows, commits.change);
         self.cache.set_written(commits.change);
@@ -486,6 +522,17 @@ impl Store for Postgres {
         true
     }
 
+    fn is_contended(&self) -> bool {
+        self.shared.contended.load(Ordering::Acquire) > 0
+    }
+
+    fn take_turn(&self, base: Head) -> CommitError {
+        match self.shared.ensure_open() {
+            Ok(()) => self.shared.take_turn(base),
+            Err(error) => CommitError::Failed(error.0),
+        }
+    }
+
     fn duty(&self) -> Option<u64> {
         self.shared.duty.term()
     }
@@ -515,7 +562,8 @@ impl Store for Postgres {
         // Nobody commits any more once the lock was had with the flag set.
         let mut commits = self.shared.lock_commits();
         self.shared.is_closed.store(true, Ordering::SeqCst);
-        commits.client = None;
+        commits.session = None;
+        commits.hold = None;
         drop(commits);
         self.shared.lay_down_duty();
         self.shared.link.close();

@@ -1,19 +1,18 @@
 //! The changes of one batch as bytes, for the nodes that did not make it.
 
-use bytes::Bytes;
 use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_core::window::{Remember, WindowName};
 
 use crate::changes::Changes;
-use crate::windows;
+use crate::windows::{self, Packet};
 
 /// A change of a row stands for itself, a packet of window records for many.
 const PUT: u8 = 0;
 const REMOVED: u8 = 1;
 const PACKET: u8 = 2;
 
-/// Packs what units changed, in order.
-pub(super) fn pack(changes: &Changes) -> Vec<u8> {
+/// Packs what units changed, in order, and the packets of what they remember.
+pub(super) fn pack(changes: &Changes, packets: &[Packet]) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     for (key, value) in changes.rows() {
         out.push(if value.is_some() { PUT } else { REMOVED });
@@ -22,8 +21,7 @@ pub(super) fn pack(changes: &Changes) -> Vec<u8> {
             push(row, &mut out);
         }
     }
-    let remembered: Vec<Remember> = changes.remembered().copied().collect();
-    for packet in windows::pack(&remembered) {
+    for packet in packets {
         out.push(PACKET);
         push(packet.window.as_bytes(), &mut out);
         push(&packet.bytes, &mut out);
@@ -39,10 +37,10 @@ fn push(part: &[u8], out: &mut Vec<u8>) {
 
 /// Unpacks them; none when they are damaged. Windows that this build does not know are left out.
 pub(super) fn unpack(
-    packed: &Bytes,
+    packed: &[u8],
     names: &[WindowName],
 ) -> Option<(Vec<RowChange>, Vec<Remember>)> {
-    let mut rest = Rest(packed.clone());
+    let mut rest = Rest(packed);
     let (mut rows, mut remembered) = (Vec::new(), Vec::new());
     while let Some(kind) = rest.kind() {
         match kind {
@@ -54,7 +52,7 @@ pub(super) fn unpack(
             PACKET => {
                 let (stored, records) = (rest.part()?, rest.part()?);
                 if let Some(name) = names.iter().find(|name| name.as_bytes() == stored) {
-                    remembered.extend(windows::unpack(name, &records)?);
+                    remembered.extend(windows::unpack(name, records)?);
                 }
             }
             _ => return None,
@@ -63,21 +61,22 @@ pub(super) fn unpack(
     Some((rows, remembered))
 }
 
-struct Rest(Bytes);
+/// What is not read yet. Parts are copied out of it: a row that is kept must not keep its whole batch.
+struct Rest<'p>(&'p [u8]);
 
-impl Rest {
+impl<'p> Rest<'p> {
     fn kind(&mut self) -> Option<u8> {
-        (!self.0.is_empty()).then(|| self.0.split_to(1)[0])
+        let (kind, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*kind)
     }
 
-    fn part(&mut self) -> Option<Bytes> {
-        let (len, _) = self.0.split_first_chunk::<4>()?;
+    fn part(&mut self) -> Option<&'p [u8]> {
+        let (len, rest) = self.0.split_first_chunk::<4>()?;
         let len = usize::try_from(u32::from_be_bytes(*len)).ok()?;
-        if self.0.len() < 4 + len {
-            return None;
-        }
-        let _ = self.0.split_to(4);
-        Some(self.0.split_to(len))
+        let (part, rest) = rest.split_at_checked(len)?;
+        self.0 = rest;
+        Some(part)
     }
 }
 
@@ -106,11 +105,11 @@ mod tests {
             rows: rows.clone(),
             remembered: vec![record],
         }]);
-        let packed = Bytes::from(pack(&changes));
+        let packed = pack(&changes, &windows::pack(&[record]));
         assert_eq!(unpack(&packed, &["w"]), Some((rows.clone(), vec![record])));
         assert_eq!(unpack(&packed, &["x"]), Some((rows, Vec::new())));
         let whole = unpack(&packed, &["w"]);
-        let cuts = (1..packed.len()).filter(|cut| unpack(&packed.slice(..cut), &["w"]) == whole);
+        let cuts = (1..packed.len()).filter(|cut| unpack(&packed[..cut], &["w"]) == whole);
         assert_eq!(cuts.count(), 0);
     }
 }

@@ -10,13 +10,66 @@ use chancery_core::line::Seq;
 use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use tokio_postgres::types::Type;
 
+use super::bytea::Bytea;
 use super::last::LastChanges;
+use super::session::{Given, Sql};
+use super::writes::REMOVE_ROWS;
 use super::{Commits, PostgresError, Shared, seq_of, stored};
 use crate::index::end_of;
 use crate::stillness::Stillness;
 
 /// How often rows are read while the journal moves, before it is made to stand still for this process.
 const FREE_READS: usize = 3;
+
+/// Greater than every key: spaces have names of letters.
+const BEYOND_KEYS: [u8; 1] = [0xff];
+
+static ROWS_OF: Sql = Sql {
+    text: "SELECT j.seq, s.key, s.value FROM chancery.journal j
+        LEFT JOIN chancery.state s ON s.journal = j.id AND s.key = ANY ($2)
+        WHERE j.id = $1 ORDER BY s.key",
+    types: &[Type::INT8, Type::BYTEA_ARRAY],
+};
+static ROWS_BELOW: Sql = Sql {
+    text: "SELECT j.seq, s.key, s.value FROM chancery.journal j
+        LEFT JOIN LATERAL (
+            SELECT key, value FROM chancery.state
+            WHERE journal = j.id AND key >= $2 AND key < $3 ORDER BY key LIMIT $4
+        ) s ON true WHERE j.id = $1 ORDER BY s.key",
+    types: &[Type::INT8, Type::BYTEA, Type::BYTEA, Type::INT8],
+};
+static LINES: Sql = Sql {
+    text: "SELECT text FROM chancery.line
+        WHERE journal = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4",
+    types: &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+};
+static PROGRESS: Sql = Sql {
+    text: "SELECT value FROM chancery.progress WHERE journal = $1 AND key = $2",
+    types: &[Type::INT8, Type::BYTEA],
+};
+static ALL_PROGRESS: Sql = Sql {
+    text: "SELECT 0::bigint, key, value FROM chancery.progress
+        WHERE journal = $1 AND key >= $2 AND key < $3 ORDER BY key",
+    types: &[Type::INT8, Type::BYTEA, Type::BYTEA],
+};
+/// One statement is one transaction.
+static PUT_PROGRESS: Sql = Sql {
+    text: "WITH gone AS (
+            DELETE FROM chancery.progress WHERE journal = $1 AND key = ANY ($4)
+        )
+        INSERT INTO chancery.progress AS now (journal, key, value)
+        SELECT $1, key, value FROM unnest($2, $3) AS given (key, value)
+        ON CONFLICT (journal, key) DO UPDATE SET value = CASE
+            WHEN excluded.key = $5 THEN greatest(now.value, excluded.value)
+            ELSE excluded.value END",
+    types: &[
+        Type::INT8,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA,
+    ],
+};
 
 /// Rows of one moment, and the head of it.
 struct Moment {
@@ -37,7 +90,7 @@ impl Shared {
             let mut commits = self.made_to_stand_still(attempt);
             let read_at = self.cache.written();
             let known = self.head().seq;
-            let wanted = missing.iter().map(|n| keys[*n].as_bytes().to_vec());
+            let wanted = missing.iter().map(|n| Bytea::Key(keys[*n].clone()));
             let moment = self.rows_of(wanted.collect())?;
             if moment.seq != known {
                 self.move_on(commits.as_deref_mut())?;
@@ -76,15 +129,10 @@ impl Shared {
         }
     }
 
-    fn rows_of(&self, keys: Vec<Vec<u8>>) -> Result<Moment, PostgresError> {
-        let (client, journal) = (self.link.reader()?, self.journal);
+    fn rows_of(&self, keys: Vec<Bytea>) -> Result<Moment, PostgresError> {
+        let (session, journal) = (self.link.reader()?, self.journal);
         self.link.run(async move {
-            let sql = "SELECT j.seq, s.key, s.value FROM chancery.journal j
-                LEFT JOIN chancery.state s ON s.journal = j.id AND s.key = ANY ($2)
-                WHERE j.id = $1 ORDER BY s.key";
-            let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
-                [(&journal, Type::INT8), (&keys, Type::BYTEA_ARRAY)];
-            moment_of(&client.query_typed(sql, &parameters).await?)
+            moment_of(&session.query(&ROWS_OF, &[&journal, &keys]).await?)
         })
     }
 
@@ -112,48 +160,28 @@ impl Shared {
         after: Option<&RowKey>,
         limit: usize,
     ) -> Result<Moment, PostgresError> {
-        let (client, journal) = (self.link.reader()?, self.journal);
-        let from = prefix.as_bytes().to_vec();
-        let end = end_of(prefix.as_bytes());
-        let after = after.map(|key| key.as_bytes().to_vec());
+        let (session, journal) = (self.link.reader()?, self.journal);
+        let (mut from, end) = range_of(prefix);
+        if let Some(after) = after {
+            // The least that is greater.
+            let next = [after.as_bytes(), &[0]].concat();
+            from = from.max(next);
+        }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.link.run(async move {
-            let sql = "SELECT j.seq, s.key, s.value FROM chancery.journal j
-                LEFT JOIN LATERAL (
-                    SELECT key, value FROM chancery.state WHERE journal = j.id AND key >= $2
-                    AND ($3::bytea IS NULL OR key < $3) AND ($4::bytea IS NULL OR key > $4)
-                    ORDER BY key LIMIT $5
-                ) s ON true WHERE j.id = $1 ORDER BY s.key";
-            let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 5] = [
-                (&journal, Type::INT8),
-                (&from, Type::BYTEA),
-                (&end, Type::BYTEA),
-                (&after, Type::BYTEA),
-                (&limit, Type::INT8),
-            ];
-            moment_of(&client.query_typed(sql, &parameters).await?)
+            let given: Given<'_> = vec![&journal, &from, &end, &limit];
+            moment_of(&session.query(&ROWS_BELOW, &given).await?)
         })
     }
 
     pub(super) fn lines(&self, from: Seq, limit: usize) -> Result<Vec<Bytes>, PostgresError> {
-        let (client, journal) = (self.link.reader()?, self.journal);
+        let (session, journal) = (self.link.reader()?, self.journal);
         let (from, limit) = (stored(from), i64::try_from(limit).unwrap_or(i64::MAX));
         // Never beyond what the rows of this process reflect.
         let to = stored(self.head().seq);
         self.link.run(async move {
-            let sql = "SELECT text FROM chancery.line
-                WHERE journal = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4";
-            let rows = client
-                .query_typed(
-                    sql,
-                    &[
-                        (&journal, Type::INT8),
-                        (&from, Type::INT8),
-                        (&to, Type::INT8),
-                        (&limit, Type::INT8),
-                    ],
-                )
-                .await?;
+            let given: Given<'_> = vec![&journal, &from, &to, &limit];
+            let rows = session.query(&LINES, &given).await?;
             let text = |row: &tokio_postgres::Row| Bytes::copy_from_slice(row.get(0));
             Ok(rows.iter().map(text).collect())
         })
@@ -162,16 +190,10 @@ impl Shared {
     /// Drops rows of the agenda.
     pub(super) fn forget(&self, keys: &[RowKey]) -> Result<(), PostgresError> {
         let mut commits = self.lock_commits();
-        let (client, journal) = (self.link.reader()?, self.journal);
-        let removed: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        let (session, journal) = (self.link.reader()?, self.journal);
+        let removed: Vec<Bytea> = keys.iter().cloned().map(Bytea::Key).collect();
         self.link.run(async move {
-            let sql = "DELETE FROM chancery.state WHERE journal = $1 AND key = ANY ($2)";
-            client
-                .execute_typed(
-                    sql,
-                    &[(&journal, Type::INT8), (&removed, Type::BYTEA_ARRAY)],
-                )
-                .await?;
+            session.execute(&REMOVE_ROWS, &[&journal, &removed]).await?;
             Ok(())
         })?;
         commits.change += 1;
@@ -182,13 +204,10 @@ impl Shared {
     }
 
     pub(super) fn progress(&self, key: &RowKey) -> Result<Option<Row>, PostgresError> {
-        let (client, journal) = (self.link.reader()?, self.journal);
-        let key = key.as_bytes().to_vec();
+        let (session, journal) = (self.link.reader()?, self.journal);
+        let key = Bytea::Key(key.clone());
         self.link.run(async move {
-            let sql = "SELECT value FROM chancery.progress WHERE journal = $1 AND key = $2";
-            let rows = client
-                .query_typed(sql, &[(&journal, Type::INT8), (&key, Type::BYTEA)])
-                .await?;
+            let rows = session.query(&PROGRESS, &[&journal, &key]).await?;
             Ok(rows.first().map(|row| Row::from(row.get::<_, &[u8]>(0))))
         })
     }
@@ -197,22 +216,11 @@ impl Shared {
         &self,
         prefix: &RowKey,
     ) -> Result<Vec<(RowKey, Row)>, PostgresError> {
-        let (client, journal) = (self.link.reader()?, self.journal);
-        let from = prefix.as_bytes().to_vec();
-        let end = end_of(prefix.as_bytes());
+        let (session, journal) = (self.link.reader()?, self.journal);
+        let (from, end) = range_of(prefix);
         self.link.run(async move {
-            let sql = "SELECT 0::bigint, key, value FROM chancery.progress
-                WHERE journal = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key";
-            let rows = client
-                .query_typed(
-                    sql,
-                    &[
-                        (&journal, Type::INT8),
-                        (&from, Type::BYTEA),
-                        (&end, Type::BYTEA),
-                    ],
-                )
-                .await?;
+            let given: Given<'_> = vec![&journal, &from, &end];
+            let rows = session.query(&ALL_PROGRESS, &given).await?;
             Ok(rows.iter().filter_map(keyed).collect())
         })
     }
@@ -226,38 +234,28 @@ impl Shared {
         if changes.is_empty() {
             return Ok(());
         }
-        let (client, journal) = (self.link.reader()?, self.journal);
+        let (session, journal) = (self.link.reader()?, self.journal);
         let LastChanges {
             keys,
             values,
             removed,
         } = LastChanges::of(changes.iter());
-        let raised = raised.map(|key| key.as_bytes().to_vec());
+        let raised = raised.cloned().map(Bytea::Key);
         self.link.run(async move {
-            // One statement is one transaction.
-            let sql = "WITH gone AS (
-                    DELETE FROM chancery.progress WHERE journal = $1 AND key = ANY ($4)
-                )
-                INSERT INTO chancery.progress AS now (journal, key, value)
-                SELECT $1, key, value FROM unnest($2, $3) AS given (key, value)
-                ON CONFLICT (journal, key) DO UPDATE SET value = CASE
-                    WHEN excluded.key = $5 THEN greatest(now.value, excluded.value)
-                    ELSE excluded.value END";
-            client
-                .execute_typed(
-                    sql,
-                    &[
-                        (&journal, Type::INT8),
-                        (&keys, Type::BYTEA_ARRAY),
-                        (&values, Type::BYTEA_ARRAY),
-                        (&removed, Type::BYTEA_ARRAY),
-                        (&raised, Type::BYTEA),
-                    ],
-                )
-                .await?;
+            let given: Given<'_> = vec![&journal, &keys, &values, &removed, &raised];
+            session.execute(&PUT_PROGRESS, &given).await?;
             Ok(())
         })
     }
+}
+
+/// Where keys below a prefix begin and end. A statement that is prepared once needs both ends.
+fn range_of(prefix: &RowKey) -> (Vec<u8>, Vec<u8>) {
+    let end = end_of(prefix.as_bytes());
+    (
+        prefix.as_bytes().to_vec(),
+        end.unwrap_or_else(|| BEYOND_KEYS.to_vec()),
+    )
 }
 
 fn keyed(row: &tokio_postgres::Row) -> Option<(RowKey, Row)> {

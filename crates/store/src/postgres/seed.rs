@@ -3,7 +3,17 @@
 use tokio_postgres::types::Type;
 
 use super::Postgres;
+use super::session::Sql;
 use crate::contract::StoreError;
+
+static SEED: Sql = Sql {
+    text: "SELECT text FROM chancery.seed WHERE journal = $1",
+    types: &[Type::INT8],
+};
+static KEEP_SEED: Sql = Sql {
+    text: "INSERT INTO chancery.seed VALUES ($1, $2) ON CONFLICT DO NOTHING",
+    types: &[Type::INT8, Type::BYTEA],
+};
 
 impl Postgres {
     /// The seed that is kept, if one is.
@@ -13,10 +23,9 @@ impl Postgres {
     pub fn seed(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let (shared, journal) = (&*self.shared, self.shared.journal);
         shared.patiently(|| {
-            let client = shared.link.reader()?;
+            let session = shared.link.reader()?;
             shared.link.run(async move {
-                let sql = "SELECT text FROM chancery.seed WHERE journal = $1";
-                let rows = client.query_typed(sql, &[(&journal, Type::INT8)]).await?;
+                let rows = session.query(&SEED, &[&journal]).await?;
                 Ok(rows.first().map(|row| row.get(0)))
             })
         })
@@ -29,12 +38,9 @@ impl Postgres {
     pub fn keep_seed(&self, text: &[u8]) -> Result<(), StoreError> {
         let (shared, journal) = (&*self.shared, self.shared.journal);
         shared.patiently(|| {
-            let (client, text) = (shared.link.reader()?, text.to_vec());
+            let (session, text) = (shared.link.reader()?, text.to_vec());
             shared.link.run(async move {
-                let sql = "INSERT INTO chancery.seed VALUES ($1, $2) ON CONFLICT DO NOTHING";
-                let given: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
-                    [(&journal, Type::INT8), (&text, Type::BYTEA)];
-                client.execute_typed(sql, &given).await?;
+                session.execute(&KEEP_SEED, &[&journal, &text]).await?;
                 Ok(())
             })
         })

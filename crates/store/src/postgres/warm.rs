@@ -1,0 +1,63 @@
+//! The rows that a store has in memory when it is opened.
+
+use chancery_core::rows::{Row, RowChange, RowKey};
+use tokio_postgres::Transaction;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::PostgresError;
+use crate::cache;
+
+/// Rows that are read at once.
+const PAGE_ROWS: i64 = 4_096;
+/// No more than this is read, whatever the cache may hold: a start must not wait for it.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The first rows of a journal, in the order of their keys; all of a small one.
+pub(super) struct Warm {
+    pub(super) rows: Vec<RowChange>,
+    /// Whether these are all.
+    pub(super) is_whole: bool,
+}
+
+impl Warm {
+    pub(super) async fn of(
+        snapshot: &Transaction<'_>,
+        journal: i64,
+        bytes: usize,
+    ) -> Result<Self, PostgresError> {
+        let mut left = bytes.min(MOST_BYTES);
+        let mut rows: Vec<RowChange> = Vec::new();
+        loop {
+            let after = rows
+                .last()
+                .map_or(&[][..], |(key, _)| key.as_bytes())
+                .to_vec();
+            let given: [(&(dyn ToSql + Sync), Type); 3] = [
+                (&journal, Type::INT8),
+                (&after, Type::BYTEA),
+                (&PAGE_ROWS, Type::INT8),
+            ];
+            let sql = "SELECT key, value FROM chancery.state
+                WHERE journal = $1 AND key > $2 ORDER BY key LIMIT $3";
+            let page = snapshot.query_typed(sql, &given).await?;
+            for row in &page {
+                let key = RowKey::from_stored(row.get::<_, &[u8]>(0));
+                let value = Some(Row::from(row.get::<_, &[u8]>(1)));
+                let Some(rest) = left.checked_sub(cache::cost(&key, value.as_ref())) else {
+                    return Ok(Self {
+                        rows,
+                        is_whole: false,
+                    });
+                };
+                left = rest;
+                rows.push((key, value));
+            }
+            if page.len() < PAGE_ROWS as usize {
+                return Ok(Self {
+                    rows,
+                    is_whole: true,
+                });
+            }
+        }
+    }
+}
