@@ -29,9 +29,14 @@ pub fn open_page_key(name: &InboxName) -> RowKey {
     RowKey::text(OPEN, &[name.protocol.as_str(), &name.agent])
 }
 
+/// Whether a row is the open page of an inbox.
+pub fn is_open_page(key: &RowKey) -> bool {
+    key.is_in(OPEN)
+}
+
 /// The inbox whose open page a row is.
 pub fn of_open_page(key: &RowKey) -> Option<InboxName> {
-    if !key.is_in(OPEN) {
+    if !is_open_page(key) {
         return None;
     }
     let parts = key.parts();

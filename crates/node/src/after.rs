@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chancery_core::decision::{Aside, Unit};
 use chancery_core::delivery::{Delivery, OUTBOX};
-use chancery_core::inbox::of_open_page;
+use chancery_core::inbox::{is_open_page, of_open_page};
 use chancery_core::line::Seq;
 use chancery_core::protocol::Suite;
 use chancery_core::rows::{RowChange, RowKey};
@@ -58,6 +58,10 @@ impl<S: Suite> AfterCommit for Follow<S> {
             self.timers.follow(&unit.rows);
             self.outbox.start(&self.gate, &unit.deliveries, trace);
         }
+    }
+
+    fn minds(&self, key: &RowKey) -> bool {
+        self.follows(key) || is_open_page(key) || key.is_in(OUTBOX)
     }
 
     fn others_committed(&mut self, rows: &[RowChange], void: &[Unit]) {

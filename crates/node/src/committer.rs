@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use chancery_core::admin;
 use chancery_core::decision::{Aside, Unit};
 use chancery_core::delivery::Delivery;
 use chancery_core::line::{Draft, DraftEnvelope, Seq};
@@ -38,6 +39,8 @@ pub(crate) trait AfterCommit: Send {
     fn aside(&mut self, aside: Aside);
     /// Called with lines that are delivered once more.
     fn repeat(&mut self, seq: Seq, delivery: Delivery);
+    /// Whether it looks at what other processes changed in this row.
+    fn minds(&self, key: &RowKey) -> bool;
     /// Called with what other processes changed, instead of units that are not committed.
     fn others_committed(&mut self, rows: &[RowChange], void: &[Unit]);
 }
@@ -57,7 +60,7 @@ pub(crate) struct Behind<S: Suite> {
     pub(crate) batch: DecidedBatch<S>,
     /// The head now.
     pub(crate) head: Head,
-    /// What others changed since the batch's base, each row once, sorted.
+    /// What others changed since the batch's base and matters here, each row once, sorted.
     pub(crate) rows: Vec<RowChange>,
 }
 
@@ -88,7 +91,8 @@ impl<S: Suite> Committer<S> {
                 Taken::Done
             }
             Err(CommitError::Behind { head, rows, .. }) => {
-                let last: BTreeMap<RowKey, Option<Row>> = rows.into_iter().collect();
+                let minded = |(key, _): &RowChange| self.minds(key);
+                let last: BTreeMap<RowKey, Option<Row>> = rows.into_iter().filter(minded).collect();
                 let rows: Vec<RowChange> = last.into_iter().collect();
                 self.chain = Chain::after(head);
                 self.after.others_committed(&rows, &batch.units);
@@ -99,6 +103,11 @@ impl<S: Suite> Committer<S> {
                 Taken::Failed
             }
         }
+    }
+
+    /// Whether anything here depends on a row that others changed. The rules read rows themselves.
+    fn minds(&self, key: &RowKey) -> bool {
+        self.after.minds(key) || admin::changes_rules(key) || admin::is_token(key)
     }
 
     fn commit(&mut self, batch: &mut DecidedBatch<S>) -> Result<(), CommitError> {

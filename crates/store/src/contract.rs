@@ -43,7 +43,7 @@ pub enum CommitError {
     Behind {
         /// The head now.
         head: Head,
-        /// The row changes since the batch's base, in order.
+        /// The row changes since the batch's base, those of a row in order.
         rows: Vec<RowChange>,
         /// The window records since then.
         remembered: Vec<Remember>,

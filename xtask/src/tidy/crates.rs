@@ -213,6 +213,12 @@ mod tests {
             named(&one_test_binary(&files, "crates/a")),
             [("test-binary", "crates/a/Cargo.toml")]
         );
+        let other_build = "[[test]]\nname = \"x\"\nrequired-features = [\"f\"]\n";
+        let files = tree_of(&[
+            ("crates/a/Cargo.toml", other_build),
+            ("crates/a/tests/x/main.rs", ""),
+        ]);
+        assert!(one_test_binary(&files, "crates/a").is_empty());
     }
 
     #[test]

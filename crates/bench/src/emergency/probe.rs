@@ -126,7 +126,9 @@ async fn probe_all(probes: Vec<Request>, asked: Probe, heard: &Heard) -> Result<
     let (mut acknowledged, mut held) = (Latencies::default(), Latencies::default());
     for probe in under_way {
         let (to_acknowledged, to_held) = probe.await??;
-        to_acknowledged.into_iter().for_each(|time| acknowledged.add(time));
+        to_acknowledged
+            .into_iter()
+            .for_each(|time| acknowledged.add(time));
         held.add(to_held);
     }
     let elapsed_ns = u64::try_from(begun.elapsed().as_nanos())?;

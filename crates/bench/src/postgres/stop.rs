@@ -74,7 +74,9 @@ pub(super) fn run(
         (None, None),
     );
     report.store = Some("postgres".to_owned());
-    report.note("from the answer to the emergency on one node to the refusal of its sender on the other");
+    report.note(
+        "from the answer to the emergency on one node to the refusal of its sender on the other",
+    );
     probe.end()?;
     load.end()?;
     for node in nodes {

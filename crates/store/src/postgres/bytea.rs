@@ -15,7 +15,7 @@ pub(super) enum Bytea {
 }
 
 impl Bytea {
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Key(key) => key.as_bytes(),
             Self::Row(row) => row,

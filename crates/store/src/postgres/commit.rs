@@ -14,7 +14,6 @@ use chancery_journal::Head;
 use futures_util::future::join3;
 use tokio_postgres::types::Type;
 
-use super::hold::Hold;
 use super::session::{Session, Sql};
 use super::writes::{self, Writes};
 use super::{Commits, PATIENCE, PAUSE, PostgresError, Shared, head_of, packed, seq_of, stored};
@@ -39,7 +38,7 @@ enum Attempt {
     /// It is in the journal, since now or since an attempt before; others may have followed.
     Committed(Vec<Missed>),
     /// Others were faster. The lock is kept for the batch that is decided instead.
-    Behind(Vec<Missed>, Hold),
+    Behind(Vec<Missed>),
 }
 
 impl Shared {
@@ -51,9 +50,7 @@ impl Shared {
         }
         let (base, head) = (batch.base, batch.head);
         let changes = Changes::of(std::mem::take(&mut batch.units));
-        let writes = Writes::of(self.journal, batch, &changes, self.duty.name())
-            .map(Arc::new)
-            .map_err(failed)?;
+        let writes = Writes::of(self.journal, batch, &changes).map_err(failed)?;
         let attempted = self.insist(&mut commits, |commits| self.attempt(commits, &writes));
         match attempted? {
             Attempt::Committed(others) => {
@@ -64,10 +61,10 @@ impl Shared {
                 let remembered: Vec<Remember> = changes.remembered().copied().collect();
                 self.take(&mut commits, changes.rows(), &remembered, head);
                 self.take_foreign(&mut commits, &others);
+                self.teller.committed();
                 Ok(head)
             }
-            Attempt::Behind(missed, hold) => {
-                commits.hold = Some(hold);
+            Attempt::Behind(missed) => {
                 self.contended.store(CONTENDED_FOR, Ordering::Release);
                 Err(self.behind(&mut commits, base, missed))
             }
@@ -78,28 +75,23 @@ impl Shared {
     pub(super) fn take_turn(&self, base: Head) -> CommitError {
         let mut commits = self.lock_commits();
         match self.insist(&mut commits, |commits| self.lock_for_next(commits, base)) {
-            Ok((missed, hold)) => {
-                commits.hold = Some(hold);
-                self.behind(&mut commits, base, missed)
-            }
+            Ok(missed) => self.behind(&mut commits, base, missed),
             Err(error) => error,
         }
     }
 
+    /// Locks the head and keeps it locked.
     fn lock_for_next(
         &self,
         commits: &mut Commits,
         base: Head,
-    ) -> Result<(Vec<Missed>, Hold), PostgresError> {
+    ) -> Result<Vec<Missed>, PostgresError> {
         let session = self.committer(commits)?;
-        let hold = commits.hold.take();
-        let (journal, names) = (self.journal, self.window_names);
-        self.link.run(async move {
-            let held = hold.and_then(|hold| hold.take_up(&session));
-            let begin = if held.is_some() { BEGIN_ANEW } else { BEGIN };
-            let (head, missed) = lock(&session, begin, journal, base, names).await?;
-            Ok((missed, Hold::of(session, head)))
-        })
+        let begin = begin_after(commits.held.take());
+        let locking = lock(&session, begin, self.journal, base, self.window_names);
+        let (head, missed) = self.link.run_here(locking)?;
+        commits.held = Some(head);
+        Ok(missed)
     }
 
     /// Does something again while the server is gone, each time over a new connection.
@@ -114,6 +106,7 @@ impl Shared {
                 Err(error) if error.is_passing() && Instant::now() < given_up => {
                     tracing::warn!(%error, "a batch could not be committed yet");
                     commits.session = None;
+                    commits.held = None;
                     thread::sleep(PAUSE);
                 }
                 result => return result.map_err(failed),
@@ -123,49 +116,51 @@ impl Shared {
 
     /// One transaction. Whatever became of an attempt before it is settled by then: its session held the head row, so
     /// the lock is had only after it has ended one way or the other.
-    fn attempt(
-        &self,
-        commits: &mut Commits,
-        writes: &Arc<Writes>,
-    ) -> Result<Attempt, PostgresError> {
+    fn attempt(&self, commits: &mut Commits, writes: &Writes) -> Result<Attempt, PostgresError> {
         let session = self.committer(commits)?;
-        let hold = commits.hold.take();
+        let held = commits.held.take();
         let (journal, names) = (self.journal, self.window_names);
-        let writes = Arc::clone(writes);
-        self.link.run(async move {
-            let held = hold.and_then(|hold| hold.take_up(&session));
+        let (missed, head) = self.link.run_here(async {
             if held.is_some_and(|head| is_same(head, writes.base)) {
                 writes.write(&session).await?;
-                return Ok(Attempt::Committed(Vec::new()));
+                return Ok((Vec::new(), None));
             }
-            let begin = if held.is_some() { BEGIN_ANEW } else { BEGIN };
+            let begin = begin_after(held);
             let (head, missed) = lock(&session, begin, journal, writes.base, names).await?;
             if is_same(head, writes.base) {
                 writes.write(&session).await?;
-                return Ok(Attempt::Committed(Vec::new()));
+                return Ok((Vec::new(), None));
             }
-            // An attempt before this one came through although its answer was lost. It is this process's own batch: whoever
-            // decided on top of it need not decide again.
-            if missed
-                .first()
-                .is_some_and(|first| first.token == writes.token)
-            {
-                session.say("ROLLBACK").await?;
-                return Ok(Attempt::Committed(missed.into_iter().skip(1).collect()));
-            }
-            Ok(Attempt::Behind(missed, Hold::of(session, head)))
-        })
+            Ok((missed, Some(head)))
+        })?;
+        commits.held = head;
+        if head.is_none() {
+            return Ok(Attempt::Committed(Vec::new()));
+        }
+        // An attempt before this one came through although its answer was lost. It is this process's own batch: whoever
+        // decided on top of it need not decide again.
+        let is_own = |first: &Missed| first.token == writes.token;
+        if missed.first().is_some_and(is_own) {
+            return Ok(Attempt::Committed(missed.into_iter().skip(1).collect()));
+        }
+        Ok(Attempt::Behind(missed))
     }
 
     /// Whether a head is still the head: an answer that nothing was written for must not be of an old moment.
     fn confirm(&self, commits: &mut Commits, base: Head) -> Result<Head, CommitError> {
         let missed = self.insist(commits, |commits| self.missed_since(commits, base))?;
-        if let Some(hold) = commits.hold.take() {
-            self.link.spawn(hold.let_go()).map_err(failed)?;
+        if commits.held.take().is_some()
+            && let Some(session) = &commits.session
+        {
+            // A connection that is gone has let go of it.
+            let _ = self.link.run_here(session.say("ROLLBACK"));
         }
-        match missed.is_empty() {
+        if !missed.is_empty() {
+            return Err(self.behind(commits, base, missed));
+        }
+        match is_same(base, self.head()) {
             true => Ok(base),
-            false => Err(self.behind(commits, base, missed)),
+            false => Err(failed(PostgresError::TooFarBehind(base.seq))),
         }
     }
 
@@ -177,15 +172,10 @@ impl Shared {
         if let Some(session) = alive {
             return Ok(Arc::clone(session));
         }
-        let session = self.link.session()?;
-        let preparing = Arc::clone(&session);
-        self.link.run(async move {
-            let all: Vec<&Sql> = writes::STATEMENTS
-                .into_iter()
-                .chain([&LOCK_HEAD, &MISSED])
-                .collect();
-            preparing.prepare(&all).await
-        })?;
+        let session = self.link.committer()?;
+        let locking = [&LOCK_HEAD, &MISSED];
+        let all: Vec<&Sql> = writes::STATEMENTS.into_iter().chain(locking).collect();
+        self.link.run_here(session.prepare(&all))?;
         commits.session = Some(Arc::clone(&session));
         Ok(session)
     }
@@ -196,9 +186,8 @@ impl Shared {
         base: Head,
     ) -> Result<Vec<Missed>, PostgresError> {
         let session = self.committer(commits)?;
-        let (journal, names) = (self.journal, self.window_names);
-        self.link
-            .run(async move { missed(&session, journal, base, names).await })
+        let asking = missed(&session, self.journal, base, self.window_names);
+        self.link.run_here(asking)
     }
 
     /// Takes in what other processes committed since.
@@ -247,9 +236,14 @@ fn is_same(one: Head, other: Head) -> bool {
     (one.seq, one.hash) == (other.seq, other.hash)
 }
 
-const BEGIN: &str = "BEGIN";
-/// Instead of a transaction that had the lock for another batch.
-const BEGIN_ANEW: &str = "ROLLBACK; BEGIN";
+/// How a transaction begins after one that may have the lock for another batch. A lock that is kept and not used is let go of
+/// with its connection, by the server.
+fn begin_after(held: Option<Head>) -> &'static str {
+    match held {
+        None => "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '2s'",
+        Some(_) => "ROLLBACK; BEGIN; SET LOCAL idle_in_transaction_session_timeout = '2s'",
+    }
+}
 
 static LOCK_HEAD: Sql = Sql {
     text: "SELECT seq, hash, time FROM chancery.journal WHERE id = $1 FOR UPDATE",
@@ -261,7 +255,7 @@ static MISSED: Sql = Sql {
     types: &[Type::INT8, Type::INT8],
 };
 
-/// Takes the lock and brings what came after a head, in one trip.
+/// Takes the lock and brings what came after a head, in one trip. Nothing is locked when it fails.
 async fn lock(
     session: &Session,
     begin: &str,
@@ -275,12 +269,24 @@ async fn lock(
         missed(session, journal, base, names),
     )
     .await;
-    begun?;
-    let head = head?;
-    let head = head
-        .first()
-        .ok_or_else(|| PostgresError::Damaged("the journal is gone".to_owned()))?;
-    Ok((head_of(head, 0)?, missed?))
+    let locked = || -> Result<(Head, Vec<Missed>), PostgresError> {
+        begun?;
+        let (head, missed) = (head?, missed?);
+        let head = head
+            .first()
+            .ok_or_else(|| PostgresError::Damaged("the journal is gone".to_owned()))?;
+        let head = head_of(head, 0)?;
+        if missed.is_empty() && !is_same(head, base) {
+            return Err(PostgresError::TooFarBehind(base.seq));
+        }
+        Ok((head, missed))
+    };
+    let locked = locked();
+    if locked.is_err() {
+        // A connection that is gone has let go of it.
+        let _ = session.say("ROLLBACK").await;
+    }
+    locked
 }
 
 /// What was committed after a head that this journal had.

@@ -30,6 +30,9 @@ pub(super) struct Link {
     caller: Caller,
     /// None once it is closed. Ending a runtime waits for its work, so it is given away to be dropped.
     runtime: Mutex<Option<Runtime>>,
+    /// What drives the connection that commits: whoever commits, on its own thread. Others wait for the lock meanwhile, so
+    /// nobody is to be woken in between.
+    desk: Mutex<Option<Runtime>>,
     reader: Mutex<Option<Arc<Session>>>,
 }
 
@@ -56,9 +59,14 @@ impl Link {
             .enable_all()
             .build()
             .map_err(|error| PostgresError::Runtime(error.to_string()))?;
+        let desk = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| PostgresError::Runtime(error.to_string()))?;
         Ok(Self {
             caller: Caller { config, tls },
             runtime: Mutex::new(Some(runtime)),
+            desk: Mutex::new(Some(desk)),
             reader: Mutex::new(None),
         })
     }
@@ -86,6 +94,24 @@ impl Link {
         }
     }
 
+    /// Runs work of the connection that commits to its end, on this thread.
+    pub(super) fn run_here<T, F>(&self, work: F) -> Result<T, PostgresError>
+    where
+        T: Send,
+        F: Future<Output = Result<T, PostgresError>> + Send,
+    {
+        let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
+        let desk = desk.as_ref().ok_or(PostgresError::Closed)?;
+        if Handle::try_current().is_err() {
+            return desk.block_on(work);
+        }
+        // A thread of another runtime cannot drive this one.
+        std::thread::scope(|scope| {
+            let done = scope.spawn(|| desk.block_on(work)).join();
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
     /// Starts work that goes on until the link is closed.
     pub(super) fn spawn(
         &self,
@@ -108,9 +134,11 @@ impl Link {
         self.run(async move { caller.client().await })
     }
 
-    /// A new connection that keeps its statements.
-    pub(super) fn session(&self) -> Result<Arc<Session>, PostgresError> {
-        Ok(Arc::new(Session::new(self.connect()?)))
+    /// A new connection that commits.
+    pub(super) fn committer(&self) -> Result<Arc<Session>, PostgresError> {
+        let caller = self.caller();
+        let client = self.run_here(async move { caller.client().await })?;
+        Ok(Arc::new(Session::new(client)))
     }
 
     /// The connection that reads, made anew where it ended.
@@ -119,7 +147,7 @@ impl Link {
         if let Some(session) = reader.as_ref().filter(|session| !session.is_closed()) {
             return Ok(Arc::clone(session));
         }
-        let session = self.session()?;
+        let session = Arc::new(Session::new(self.connect()?));
         *reader = Some(Arc::clone(&session));
         Ok(session)
     }
@@ -132,7 +160,12 @@ impl Link {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(runtime) = runtime {
+        let desk = self
+            .desk
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        for runtime in runtime.into_iter().chain(desk) {
             runtime.shutdown_background();
         }
     }
@@ -154,6 +187,15 @@ impl Caller {
                 tracing::warn!(%error, "a connection to PostgreSQL ended");
             }
         });
+        Ok(client)
+    }
+
+    /// A connection for words that may be lost: they need not be on a disk.
+    pub(super) async fn teller(&self) -> Result<Client, PostgresError> {
+        let client = self.client().await?;
+        client
+            .batch_execute("SET synchronous_commit TO off")
+            .await?;
         Ok(client)
     }
 

@@ -8,7 +8,6 @@
 mod bytea;
 mod commit;
 mod follow;
-mod hold;
 mod last;
 mod link;
 mod notes;
@@ -17,6 +16,7 @@ mod reads;
 mod schema;
 mod seed;
 mod session;
+mod teller;
 mod tls;
 mod warm;
 mod writes;
@@ -39,10 +39,10 @@ use crate::contract::{Batch, CommitError, Store, StoreError, Watch};
 use crate::stillness::{Still, Stillness};
 use crate::windows;
 use follow::Duty;
-use hold::Hold;
 use link::Link;
 use notes::Notes;
 use session::Session;
+use teller::Teller;
 use warm::Warm;
 
 /// How a store in PostgreSQL is opened.
@@ -194,6 +194,7 @@ struct Shared {
     /// For how many more batches others are expected to be faster.
     contended: AtomicU32,
     duty: Duty,
+    teller: Teller,
     notes: Notes,
     is_closed: AtomicBool,
 }
@@ -202,8 +203,8 @@ struct Shared {
 struct Commits {
     /// The connection that commits; none after it ended.
     session: Option<Arc<Session>>,
-    /// Its lock on the head, while a batch is decided again.
-    hold: Option<Hold>,
+    /// The head that it has locked, while a batch is decided again.
+    held: Option<Head>,
     change: u64,
     forgotten_minute: Option<i64>,
 }
@@ -243,6 +244,9 @@ impl Postgres {
         }
         let time = begun.head.time;
         time.into_iter().for_each(|time| all.forget_ended(time));
+        let (duty, teller) = (Duty::new()?, Teller::default());
+        let notice = notice(begun.journal, duty.name());
+        link.spawn(teller.clone().tell_all(link.caller(), notice))?;
         // What others add comes in with their batches, before anything is decided on those: a cache that began with all
         // rows goes on having them.
         let cache = Cache::new(options.row_cache_bytes, begun.warm.is_whole);
@@ -256,14 +260,15 @@ impl Postgres {
             head: RwLock::new(begun.head),
             commits: Mutex::new(Commits {
                 session: None,
-                hold: None,
+                held: None,
                 change: 0,
                 forgotten_minute: None,
             }),
             still: Stillness::default(),
             foreign: AtomicU64::new(0),
             contended: AtomicU32::new(0),
-            duty: Duty::new()?,
+            duty,
+            teller,
             notes: Notes::new(),
             is_closed: AtomicBool::new(false),
         };
@@ -282,6 +287,11 @@ impl Postgres {
         shared.patiently(|| shared.catch_up(&mut shared.lock_commits()))?;
         Ok(shared.head())
     }
+}
+
+/// How a process tells of its commits.
+fn notice(journal: i64, process: &str) -> String {
+    format!("{journal} {process}")
 }
 
 /// A journal as it was found or begun.
@@ -304,11 +314,7 @@ async fn begin(client: &Client, name: &str, rows_version: i64) -> Result<(), Pos
     Ok(())
 }
 
-async fn found(
-    client: &mut Client,
-    name: &str,
-    warm_bytes: usize,
-) -> Result<Begun, PostgresError> {
+async fn found(client: &mut Client, name: &str, warm_bytes: usize) -> Result<Begun, PostgresError> {
     // One snapshot: records and rows must be those of the head.
     let snapshot = client.build_transaction();
     let snapshot = snapshot.isolation_level(IsolationLevel::RepeatableRead);
@@ -395,6 +401,15 @@ impl Shared {
                 }
                 result => return Ok(result?),
             }
+        }
+    }
+
+    /// Tells of the last commits, which the teller may not have come to.
+    fn tell_last(&self) {
+        let notice = notice(self.journal, self.duty.name());
+        let last = self.teller.clone().tell_last(self.link.caller(), notice);
+        if let Err(error) = self.link.run(last) {
+            tracing::debug!(%error, "the others find the last commits by themselves");
         }
     }
 
@@ -563,8 +578,9 @@ impl Store for Postgres {
         let mut commits = self.shared.lock_commits();
         self.shared.is_closed.store(true, Ordering::SeqCst);
         commits.session = None;
-        commits.hold = None;
+        commits.held = None;
         drop(commits);
+        self.shared.tell_last();
         self.shared.lay_down_duty();
         self.shared.link.close();
         Ok(())

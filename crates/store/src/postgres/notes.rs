@@ -96,7 +96,7 @@ async fn tell(
 ) -> Result<(), PostgresError> {
     let client = match client {
         Some(client) => client,
-        None => client.insert(caller.client().await?),
+        None => client.insert(caller.teller().await?),
     };
     let sql = "SELECT pg_notify('chancery_notes', part) FROM unnest($1) AS told (part)";
     client

@@ -3,7 +3,7 @@
 use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_core::window::{Remember, WindowName};
 
-use crate::changes::Changes;
+use super::last::LastChanges;
 use crate::windows::{self, Packet};
 
 /// A change of a row stands for itself, a packet of window records for many.
@@ -11,15 +11,17 @@ const PUT: u8 = 0;
 const REMOVED: u8 = 1;
 const PACKET: u8 = 2;
 
-/// Packs what units changed, in order, and the packets of what they remember.
-pub(super) fn pack(changes: &Changes, packets: &[Packet]) -> Vec<u8> {
+/// Packs the last changes of rows, and the packets of what units remember.
+pub(super) fn pack(rows: &LastChanges, packets: &[Packet]) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
-    for (key, value) in changes.rows() {
-        out.push(if value.is_some() { PUT } else { REMOVED });
-        push(key.as_bytes(), &mut out);
-        if let Some(row) = value {
-            push(row, &mut out);
-        }
+    for (key, value) in rows.keys.iter().zip(&rows.values) {
+        out.push(PUT);
+        push(key.bytes(), &mut out);
+        push(value.bytes(), &mut out);
+    }
+    for key in &rows.removed {
+        out.push(REMOVED);
+        push(key.bytes(), &mut out);
     }
     for packet in packets {
         out.push(PACKET);
@@ -85,10 +87,9 @@ mod tests {
     use chancery_core::time::Time;
 
     use super::*;
-    use crate::contract::StoredUnit;
 
     #[test]
-    fn what_is_packed_comes_back_in_order_and_no_cut_of_it_does() {
+    fn the_last_of_each_row_comes_back_and_nothing_of_what_is_cut() {
         let key = |name: &str| RowKey::text("t", &[name]);
         let record = Remember {
             window: "w",
@@ -96,20 +97,23 @@ mod tests {
             value: 9,
             until: Time::from_unix_millis(5).unwrap(),
         };
-        let rows = vec![
+        let changes = vec![
             (key("a"), Some(Row::from("1"))),
             (key("b"), None),
+            (key("c"), None),
             (key("a"), Some(Row::from(""))),
+            (key("c"), Some(Row::from("2"))),
         ];
-        let changes = Changes::of(vec![StoredUnit {
-            rows: rows.clone(),
-            remembered: vec![record],
-        }]);
-        let packed = pack(&changes, &windows::pack(&[record]));
-        assert_eq!(unpack(&packed, &["w"]), Some((rows.clone(), vec![record])));
-        assert_eq!(unpack(&packed, &["x"]), Some((rows, Vec::new())));
+        let last = vec![
+            (key("a"), Some(Row::from(""))),
+            (key("c"), Some(Row::from("2"))),
+            (key("b"), None),
+        ];
+        let packed = pack(&LastChanges::of(changes.iter()), &windows::pack(&[record]));
+        assert_eq!(unpack(&packed, &["w"]), Some((last.clone(), vec![record])));
+        assert_eq!(unpack(&packed, &["x"]), Some((last, Vec::new())));
         let whole = unpack(&packed, &["w"]);
-        let cuts = (1..packed.len()).filter(|cut| unpack(&packed[..cut], &["w"]) == whole);
+        let cuts = (1..packed.len()).filter(|cut| unpack(&packed[..*cut], &["w"]) == whole);
         assert_eq!(cuts.count(), 0);
     }
 }

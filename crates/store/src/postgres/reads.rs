@@ -131,9 +131,8 @@ impl Shared {
 
     fn rows_of(&self, keys: Vec<Bytea>) -> Result<Moment, PostgresError> {
         let (session, journal) = (self.link.reader()?, self.journal);
-        self.link.run(async move {
-            moment_of(&session.query(&ROWS_OF, &[&journal, &keys]).await?)
-        })
+        self.link
+            .run(async move { moment_of(&session.query(&ROWS_OF, &[&journal, &keys]).await?) })
     }
 
     pub(super) fn scan(

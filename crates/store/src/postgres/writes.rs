@@ -27,7 +27,6 @@ pub(super) struct Writes {
     /// Tells this batch from one of another process with the same lines.
     pub(super) token: [u8; 16],
     journal: i64,
-    notice: String,
     base_seq: i64,
     base_hash: Vec<u8>,
     token_bytes: Vec<u8>,
@@ -46,24 +45,19 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// What a process writes for a batch with these changes.
-    pub(super) fn of(
-        journal: i64,
-        batch: Batch,
-        changes: &Changes,
-        process: &str,
-    ) -> Result<Self, PostgresError> {
+    /// What is written for a batch with these changes.
+    pub(super) fn of(journal: i64, batch: Batch, changes: &Changes) -> Result<Self, PostgresError> {
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|error| PostgresError::Runtime(error.to_string()))?;
         let remembered: Vec<Remember> = changes.remembered().copied().collect();
         let packets = windows::pack(&remembered);
         let (base, head) = (batch.base, batch.head);
         let lines: Vec<Bytes> = batch.lines.into_bytes();
+        let rows = LastChanges::of(changes.rows());
         Ok(Self {
             base,
             token,
             journal,
-            notice: format!("{journal} {process}"),
             base_seq: stored(base.seq),
             base_hash: base.hash.0.to_vec(),
             token_bytes: token.to_vec(),
@@ -71,10 +65,10 @@ impl Writes {
             hash: head.hash.0.to_vec(),
             time: time_text(head.time),
             lines: lines.into_iter().map(Bytea::Line).collect(),
-            rows: LastChanges::of(changes.rows()),
             names: packets.iter().map(|one| one.window.to_owned()).collect(),
             ends_ms: packets.iter().map(|one| one.ends_ms).collect(),
-            packed: packed::pack(changes, &packets),
+            packed: packed::pack(&rows, &packets),
+            rows,
             records: packets.into_iter().map(|one| one.bytes).collect(),
             now_ms: head.time.map_or(0, Time::unix_millis),
             kept: stored(head.seq.saturating_sub(KEPT_LINES)),
@@ -112,7 +106,6 @@ impl Writes {
                 ],
             ),
             (&MOVE_HEAD, vec![journal, &self.seq, &self.hash, &self.time]),
-            (&NOTIFY, vec![&self.notice]),
         ];
         let LastChanges {
             keys,
@@ -138,11 +131,10 @@ impl Writes {
 }
 
 /// The statements that write, to be prepared before any of them leaves.
-pub(super) static STATEMENTS: [&Sql; 9] = [
+pub(super) static STATEMENTS: [&Sql; 8] = [
     &INSERT_LINES,
     &INSERT_BATCH,
     &MOVE_HEAD,
-    &NOTIFY,
     &PUT_ROWS,
     &REMOVE_ROWS,
     &INSERT_PACKETS,
@@ -173,10 +165,6 @@ static MOVE_HEAD: Sql = Sql {
     text: "UPDATE chancery.journal SET seq = $2, hash = $3, time = $4 WHERE id = $1",
     types: &[Type::INT8, Type::INT8, Type::BYTEA, Type::TEXT],
 };
-static NOTIFY: Sql = Sql {
-    text: "SELECT pg_notify('chancery', $1)",
-    types: &[Type::TEXT],
-};
 static PUT_ROWS: Sql = Sql {
     text: "INSERT INTO chancery.state (journal, key, value)
         SELECT $1, key, value FROM unnest($2, $3) AS given (key, value)
@@ -188,7 +176,8 @@ pub(super) static REMOVE_ROWS: Sql = Sql {
     types: &[Type::INT8, Type::BYTEA_ARRAY],
 };
 static INSERT_PACKETS: Sql = Sql {
-    text: "INSERT INTO chancery.packet (journal, name, ends_ms, records)
+    text:
+        "INSERT INTO chancery.packet (journal, name, ends_ms, records)
         SELECT $1, name, ends_ms, records FROM unnest($2, $3, $4) AS given (name, ends_ms, records)",
     types: &[
         Type::INT8,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use chancery_core::rows::RowKey;
+use chancery_core::rows::{Lookup, RowKey};
 use chancery_store::{CommitError, Note, Postgres, PostgresError, Store, Watch};
 use chancery_testkit::postgres_server::PostgresServer;
 use tokio_postgres::NoTls;
@@ -192,17 +192,107 @@ fn an_answer_without_lines_is_not_of_an_old_moment() {
 #[test]
 fn a_thread_that_decides_sees_nothing_of_what_others_commit_meanwhile() {
     let server = PostgresServer::start();
-    let (one, other) = (open(&server, "still"), open(&server, "still"));
+    let one = open(&server, "still");
+    count_on(&one);
+    let other = open_cold(&server, "still");
     let still = other.keep_still();
     count_on(&one);
     // The row was never read here: the database has it as it is later.
     assert!(other.load(&[key("counter")]).is_err());
     assert!(still.was_disturbed());
-    assert_eq!((other.head().seq, other.foreign_changes()), (0, 0));
+    assert_eq!((other.head().seq, other.foreign_changes()), (1, 0));
     drop(still);
-    assert_eq!(counter(&other), 1);
-    assert_eq!((other.head().seq, other.foreign_changes()), (1, 1));
+    assert_eq!(counter(&other), 2);
+    assert_eq!((other.head().seq, other.foreign_changes()), (2, 1));
     assert!(!other.keep_still().was_disturbed());
+}
+
+/// A journal that has rows, of which this handle has none in memory.
+fn open_cold(server: &PostgresServer, name: &str) -> Postgres {
+    let mut options = journal(server.url(), name);
+    options.row_cache_bytes = 0;
+    let store = Postgres::open(&options).unwrap();
+    assert_eq!(store.peek(&key("counter")), Lookup::NotLoaded);
+    store
+}
+
+#[test]
+fn a_handle_that_began_with_all_rows_asks_for_none_and_follows_the_others() {
+    let server = PostgresServer::start();
+    let mut options = journal(server.url(), "warm");
+    options.row_cache_bytes = 1 << 20;
+    let open = || Postgres::open(&options).unwrap();
+    let one = open();
+    // A journal of nothing, and one of a row.
+    assert_eq!(one.peek(&key("counter")), Lookup::Absent);
+    count_on(&one);
+    let other = open();
+    let known = |store: &Postgres, name: &str| match store.peek(&key(name)) {
+        Lookup::Found(row) => Some(String::from_utf8(row.to_vec()).unwrap()),
+        Lookup::Absent => None,
+        Lookup::NotLoaded => panic!("{name} is not known"),
+    };
+    assert_eq!(known(&other, "counter").as_deref(), Some("1"));
+    assert_eq!(known(&other, "new"), None);
+    let added = batch(one.head(), |chain| {
+        vec![unit(chain, 1, vec![put("new", "x"), put("counter", "2")])]
+    });
+    one.commit(added).unwrap();
+    // Of the moment that it knows, then of the next.
+    assert_eq!(known(&other, "new"), None);
+    other.follow().unwrap();
+    assert_eq!(known(&other, "new").as_deref(), Some("x"));
+    assert_eq!(known(&other, "counter").as_deref(), Some("2"));
+}
+
+#[test]
+fn a_batch_that_others_were_faster_than_is_overtaken_once_at_most() {
+    let server = PostgresServer::start();
+    let (one, other) = (open(&server, "kept"), open(&server, "kept"));
+    let late = batch(other.head(), |chain| {
+        vec![unit(chain, 1, vec![put("a", "1")])]
+    });
+    count_on(&one);
+    let Err(CommitError::Behind { head, .. }) = other.commit(late) else {
+        panic!("the head is another one");
+    };
+    assert!(other.is_contended());
+    std::thread::scope(|scope| {
+        // It waits for the lock that is kept.
+        let waiting = scope.spawn(|| {
+            let next = batch(one.head(), |chain| {
+                vec![unit(chain, 1, vec![put("b", "1")])]
+            });
+            one.commit(next)
+        });
+        let again = batch(head, |chain| vec![unit(chain, 1, vec![put("a", "1")])]);
+        let committed = other.commit(again).unwrap();
+        assert_eq!(committed.seq, 2);
+        assert!(matches!(
+            waiting.join().unwrap(),
+            Err(CommitError::Behind { head, .. }) if head == committed
+        ));
+    });
+}
+
+#[test]
+fn a_turn_that_is_taken_and_not_used_ends_by_itself() {
+    let server = PostgresServer::start();
+    let (one, other) = (open(&server, "turn"), open(&server, "turn"));
+    count_on(&one);
+    let CommitError::Behind { head, rows, .. } = other.take_turn(other.head()) else {
+        panic!("what came before is told");
+    };
+    assert_eq!((head, rows), (one.head(), vec![put("counter", "1")]));
+    // The lock is let go of after a moment, and by whoever asks whether it is still the head.
+    count_on(&one);
+    assert!(matches!(
+        other.take_turn(head),
+        CommitError::Behind { head, .. } if head == one.head()
+    ));
+    other.commit(batch(one.head(), |_| Vec::new())).unwrap();
+    count_on(&one);
+    assert_eq!(one.head().seq, 3);
 }
 
 #[test]
