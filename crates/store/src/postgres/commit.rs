@@ -87,10 +87,10 @@ impl Shared {
         base: Head,
     ) -> Result<Vec<Missed>, PostgresError> {
         let session = self.committer(commits)?;
-        let begin = begin_after(commits.held.take());
+        let begin = begin_after(session.take_held());
         let locking = lock(&session, begin, self.journal, base, self.window_names);
         let (head, missed) = self.link.run_here(locking)?;
-        commits.held = Some(head);
+        session.hold(head);
         Ok(missed)
     }
 
@@ -106,7 +106,6 @@ impl Shared {
                 Err(error) if error.is_passing() && Instant::now() < given_up => {
                     tracing::warn!(%error, "a batch could not be committed yet");
                     commits.session = None;
-                    commits.held = None;
                     thread::sleep(PAUSE);
                 }
                 result => return result.map_err(failed),
@@ -118,7 +117,7 @@ impl Shared {
     /// the lock is had only after it has ended one way or the other.
     fn attempt(&self, commits: &mut Commits, writes: &Writes) -> Result<Attempt, PostgresError> {
         let session = self.committer(commits)?;
-        let held = commits.held.take();
+        let held = session.take_held();
         let (journal, names) = (self.journal, self.window_names);
         let (missed, head) = self.link.run_here(async {
             if held.is_some_and(|head| is_same(head, writes.base)) {
@@ -133,10 +132,10 @@ impl Shared {
             }
             Ok((missed, Some(head)))
         })?;
-        commits.held = head;
-        if head.is_none() {
+        let Some(head) = head else {
             return Ok(Attempt::Committed(Vec::new()));
-        }
+        };
+        session.hold(head);
         // An attempt before this one came through although its answer was lost. It is this process's own batch: whoever
         // decided on top of it need not decide again.
         let is_own = |first: &Missed| first.token == writes.token;
@@ -149,8 +148,8 @@ impl Shared {
     /// Whether a head is still the head: an answer that nothing was written for must not be of an old moment.
     fn confirm(&self, commits: &mut Commits, base: Head) -> Result<Head, CommitError> {
         let missed = self.insist(commits, |commits| self.missed_since(commits, base))?;
-        if commits.held.take().is_some()
-            && let Some(session) = &commits.session
+        if let Some(session) = &commits.session
+            && session.take_held().is_some()
         {
             // A connection that is gone has let go of it.
             let _ = self.link.run_here(session.say("ROLLBACK"));

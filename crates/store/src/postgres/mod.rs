@@ -203,8 +203,6 @@ struct Shared {
 struct Commits {
     /// The connection that commits; none after it ended.
     session: Option<Arc<Session>>,
-    /// The head that it has locked, while a batch is decided again.
-    held: Option<Head>,
     change: u64,
     forgotten_minute: Option<i64>,
 }
@@ -260,7 +258,6 @@ impl Postgres {
             head: RwLock::new(begun.head),
             commits: Mutex::new(Commits {
                 session: None,
-                held: None,
                 change: 0,
                 forgotten_minute: None,
             }),
@@ -578,7 +575,6 @@ impl Store for Postgres {
         let mut commits = self.shared.lock_commits();
         self.shared.is_closed.store(true, Ordering::SeqCst);
         commits.session = None;
-        commits.held = None;
         drop(commits);
         self.shared.tell_last();
         self.shared.lay_down_duty();

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use chancery_journal::Head;
 use futures_util::future::try_join_all;
 use hashbrown::HashMap;
 use tokio_postgres::types::{ToSql, Type};
@@ -22,6 +23,9 @@ pub(super) type Given<'g> = Vec<&'g (dyn ToSql + Sync)>;
 pub(super) struct Session {
     client: Client,
     prepared: Mutex<HashMap<&'static str, Statement>>,
+    /// The head that its transaction has locked and written nothing for. It ends with the connection: nobody may go on
+    /// with the lock of another.
+    held: Mutex<Option<Head>>,
 }
 
 impl Session {
@@ -29,7 +33,19 @@ impl Session {
         Self {
             client,
             prepared: Mutex::default(),
+            held: Mutex::default(),
         }
+    }
+
+    /// Its transaction keeps this head locked.
+    pub(super) fn hold(&self, head: Head) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
+    }
+
+    /// The head that is locked: whoever asks goes on with the transaction, or ends it.
+    pub(super) fn take_held(&self) -> Option<Head> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.take()
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -105,7 +105,17 @@ impl Writes {
                     &self.packed,
                 ],
             ),
-            (&MOVE_HEAD, vec![journal, &self.seq, &self.hash, &self.time]),
+            (
+                &MOVE_HEAD,
+                vec![
+                    journal,
+                    &self.seq,
+                    &self.hash,
+                    &self.time,
+                    &self.base_seq,
+                    &self.base_hash,
+                ],
+            ),
         ];
         let LastChanges {
             keys,
@@ -162,8 +172,16 @@ static INSERT_BATCH: Sql = Sql {
     ],
 };
 static MOVE_HEAD: Sql = Sql {
-    text: "UPDATE chancery.journal SET seq = $2, hash = $3, time = $4 WHERE id = $1",
-    types: &[Type::INT8, Type::INT8, Type::BYTEA, Type::TEXT],
+    text: "UPDATE chancery.journal SET seq = $2, hash = $3, time = $4
+        WHERE id = $1 AND seq = $5 AND hash = $6",
+    types: &[
+        Type::INT8,
+        Type::INT8,
+        Type::BYTEA,
+        Type::TEXT,
+        Type::INT8,
+        Type::BYTEA,
+    ],
 };
 static PUT_ROWS: Sql = Sql {
     text: "INSERT INTO chancery.state (journal, key, value)
