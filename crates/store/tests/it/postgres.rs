@@ -276,6 +276,34 @@ fn a_batch_that_others_were_faster_than_is_overtaken_once_at_most() {
 }
 
 #[test]
+fn a_lock_that_is_kept_ends_with_its_connection() {
+    let server = PostgresServer::start();
+    let (one, other) = (open(&server, "gone"), open(&server, "gone"));
+    let late = batch(other.head(), |chain| {
+        vec![unit(chain, 1, vec![put("a", "1")])]
+    });
+    count_on(&one);
+    let Err(CommitError::Behind { head, .. }) = other.commit(late) else {
+        panic!("the head is another one");
+    };
+    beside(
+        &server,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE application_name = 'chancery' AND state = 'idle in transaction'",
+    );
+    count_on(&one);
+    // Over another connection, which has no lock.
+    other.follow().unwrap();
+    let again = batch(head, |chain| vec![unit(chain, 1, vec![put("a", "1")])]);
+    assert!(matches!(
+        other.commit(again),
+        Err(CommitError::Behind { head, .. }) if head == one.head()
+    ));
+    assert_eq!(one.follow().unwrap().seq, 2);
+    assert_eq!(one.lines(1, 9).unwrap().len(), 2);
+}
+
+#[test]
 fn a_turn_that_is_taken_and_not_used_ends_by_itself() {
     let server = PostgresServer::start();
     let (one, other) = (open(&server, "turn"), open(&server, "turn"));
