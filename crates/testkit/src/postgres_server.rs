@@ -109,14 +109,22 @@ impl PostgresServer {
 
     /// The same, and what was answered: a line a row.
     pub fn answer(&self, sql: &str) -> String {
+        self.attempt(sql)
+            .unwrap_or_else(|complaint| panic!("{sql}: {complaint}"))
+    }
+
+    /// The same, or the server's complaint.
+    pub fn attempt(&self, sql: &str) -> Result<String, String> {
         let told = Command::new(programs().join("psql"))
             .args(["--no-psqlrc", "-At", "-v", "ON_ERROR_STOP=1", "-c", sql])
             .arg(&self.url)
             .output()
             .expect("psql can be started");
-        let complaint = String::from_utf8_lossy(&told.stderr);
-        assert!(told.status.success(), "{sql}: {complaint}");
-        String::from_utf8_lossy(&told.stdout).trim().to_owned()
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        match told.status.success() {
+            true => Ok(text(&told.stdout)),
+            false => Err(text(&told.stderr)),
+        }
     }
 
     /// Ends it at once, as a crash would. A server that was given is left alone, and the answer is false.

@@ -64,6 +64,7 @@ fn every_benchmark_runs_and_its_report_has_all_members() {
         "postgres, 1 node",
         "postgres, 2 nodes",
         "postgres, 3 nodes",
+        "stopped on another node",
         "emergency acknowledged",
         "emergency held",
         "memory records",

@@ -114,13 +114,17 @@ fn a_deadlock_with_another_session_costs_a_moment_and_nothing_else() {
     let nodes = two(&place);
     let acknowledged = Senders::through(&[&nodes[0], &nodes[1]], |senders| {
         for _ in 0..3 {
-            // First what a commit takes last, then what it takes first. The other side finds the deadlock and gives way.
-            server.execute(
-                "BEGIN; SET LOCAL deadlock_timeout = '60s';
+            // First what a commit takes last, then what it takes first. Whoever has waited for a second by then finds the
+            // deadlock and gives way: mostly the node. One that looked too early is found by this side, later.
+            let ended = server.attempt(
+                "BEGIN; SET LOCAL deadlock_timeout = '10s';
                  SELECT count(*) FROM (SELECT 1 FROM chancery.state FOR UPDATE) AS every;
-                 SELECT pg_sleep(0.3);
+                 SELECT pg_sleep(0.1);
                  SELECT seq FROM chancery.journal FOR UPDATE; COMMIT",
             );
+            if let Err(complaint) = ended {
+                assert!(complaint.contains("deadlock detected"), "{complaint}");
+            }
             senders.more();
         }
     });

@@ -97,7 +97,7 @@ mod tests {
             value: 9,
             until: Time::from_unix_millis(5).unwrap(),
         };
-        let changes = vec![
+        let changes = [
             (key("a"), Some(Row::from("1"))),
             (key("b"), None),
             (key("c"), None),
