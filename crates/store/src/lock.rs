@@ -73,6 +73,17 @@ impl DirLock {
     }
 }
 
+/// A program that is just being started has a copy of the open file for a moment: the lock is given back, not left to the last
+/// copy.
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        let file = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.unlock() {
+            tracing::debug!(%error, "the lock ends with the open file");
+        }
+    }
+}
+
 /// Who wrote itself down in the file.
 pub(crate) fn holder(file: &mut File) -> String {
     let mut text = String::new();
@@ -99,7 +110,10 @@ mod tests {
             error.contains(&format!("process {} at 127.0.0.1:8700", std::process::id())),
             "{error}"
         );
+        // Such a copy does not keep it.
+        let copy = first.0.lock().unwrap().try_clone().unwrap();
         drop(first);
         DirLock::take(dir.path(), "elsewhere").unwrap();
+        drop(copy);
     }
 }
