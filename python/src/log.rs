@@ -44,15 +44,16 @@ pub(crate) fn verify_log(py: Python<'_>, paths: Vec<String>) -> PyResult<LogFoun
 fn verified(paths: &[String]) -> PyResult<LogFound> {
     let mut verifier =
         Verifier::new(Chancery::default()).with_check(Box::new(VacantChains::default()));
-    let mut beyond = Vec::new();
+    let (mut beyond, mut number) = (Vec::new(), 0);
     for path in paths {
         let cannot = |error: std::io::Error| PyErr::new::<PyOSError, _>(format!("{path}: {error}"));
         let mut file = BufReader::new(File::open(path).map_err(cannot)?);
         let mut line = Vec::new();
         while file.read_until(b'\n', &mut line).map_err(cannot)? > 0 {
+            number += 1;
             if line.pop_if(|byte| *byte == b'\n').is_none() {
                 let what = "the last line has no newline: it was not written whole";
-                beyond.push((None, what.to_owned()));
+                beyond.push((Some(number), what.to_owned()));
             }
             let bytes = Bytes::from(std::mem::take(&mut line));
             let prepared = prepare(verifier.suite(), bytes, verifier.keyring());
@@ -61,7 +62,7 @@ fn verified(paths: &[String]) -> PyResult<LogFound> {
             if let Some(reading) = unserved {
                 let protocol = reading.line.protocol.as_str();
                 let what = format!("this build cannot check lines of {protocol}");
-                beyond.insert(0, (None, what));
+                beyond.insert(0, (Some(number), what));
             }
             verifier.take(prepared);
         }
@@ -71,7 +72,7 @@ fn verified(paths: &[String]) -> PyResult<LogFound> {
         return Err(PyValueError::new_err("no line of it is a line of a log"));
     }
     let of_lines = report.findings.iter();
-    let of_lines = of_lines.map(|finding| (Some(finding.seq), finding.check.to_string()));
+    let of_lines = of_lines.map(|finding| (Some(finding.line), finding.check.to_string()));
     Ok(LogFound {
         lines: report.lines,
         units: report.units,

@@ -16,15 +16,34 @@ BIN = os.environ["TEST_PROGRAM"]
 DAMAGED = int(os.environ.get("TEST_DAMAGED_LOGS", "1000"))
 
 
-def asked(file: Path) -> tuple[int, str]:
-    """What the program says: its exit code, and what it found."""
+def files_of(log: Path) -> list[Path]:
+    """The files of a log, in the order of their lines."""
+    return [*sorted(log.glob("audit-*.jsonl")), log / "audit.jsonl"] if log.is_dir() else [log]
+
+
+def line_of(place: str, log: Path) -> int | None:
+    """The line that a place names, counted over all files; none for a place that is no line."""
+    name, _, line = place.rpartition(":")
+    if not line.isdigit():
+        return None
+    before = 0
+    for file in files_of(log):
+        if str(file) == name:
+            return before + int(line)
+        text = file.read_bytes()
+        before += text.count(b"\n") + (text[-1:] not in [b"", b"\n"])
+    raise AssertionError(f"{place} is in no file of {log}")
+
+
+def asked(log: Path) -> tuple[int, str]:
+    """What the program says: its exit code, and what it found, with the lines."""
     ran = subprocess.run(
-        [BIN, "log", "verify", str(file), "--json"], capture_output=True, text=True, check=False
+        [BIN, "log", "verify", str(log), "--json"], capture_output=True, text=True, check=False
     )
     if ran.returncode == 3:
         return 3, ""
     told = json.loads(ran.stdout)
-    findings = [finding["check"] for finding in told["findings"]]
+    findings = [(line_of(finding["at"], log), finding["check"]) for finding in told["findings"]]
     head = (told["head"]["seq"], told["head"]["sha256"])
     return ran.returncode, repr((told["lines"], told["units"], told["signatures"], told["found"], findings, head))
 
@@ -35,7 +54,7 @@ def answered(file: Path) -> tuple[int, str]:
         report = chancery.verify_log(file)
     except ValueError:
         return 3, ""
-    findings = [finding.check for finding in report.findings]
+    findings = [(finding.line, finding.check) for finding in report.findings]
     code = 0 if report.passed else 1
     return code, repr(
         (report.lines, report.units, report.signatures, report.found, findings, report.head)
@@ -68,6 +87,16 @@ def damage(log: bytes, choice: random.Random) -> bytes:
             return log[:place] + bytes([log[place] + 1]) + log[place + 1 :]
         case _:
             return b"".join([*lines[:at], bytes(choice.randrange(256) for _ in range(40)), b"\n", *lines[at:]])
+
+
+def in_segments(log: bytes, folder: Path, choice: random.Random) -> None:
+    """Writes a log as a node does whose files are full now and then: units are in one file."""
+    lines = log.splitlines(keepends=True)
+    ends = [at + 1 for at, line in enumerate(lines) if "more" not in json.loads(line)["meta"]]
+    cuts = [0, *sorted(choice.sample(ends[:-1], 3))]
+    for first, last in zip(cuts, [*cuts[1:], len(lines)]):
+        name = f"audit-{first + 1:020}.jsonl" if last < len(lines) else "audit.jsonl"
+        (folder / name).write_bytes(b"".join(lines[first:last]))
 
 
 class Logs(unittest.TestCase):
@@ -106,6 +135,28 @@ class Logs(unittest.TestCase):
             refused += expected[0] != 0
         # A cut at the end of a unit is no damage that a log can show.
         self.assertGreater(refused, DAMAGED * 9 // 10)
+
+    def test_it_agrees_with_the_program_on_a_log_in_segments(self) -> None:
+        # CH-JRN-2, CH-JRN-7
+        seed = int(os.environ.get("TEST_SEED", random.SystemRandom().randrange(1 << 32)))
+        print(f"seed {seed}: logs in segments")
+        choice = random.Random(seed)
+        refused = 0
+        for number in range(max(DAMAGED // 20, 10)):
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                in_segments(self.log, folder, choice)
+                files = files_of(folder)
+                self.assertEqual(len(files), 4)
+                whole = chancery.verify_log(folder)
+                self.assertTrue(whole.passed, whole.findings)
+                self.assertEqual(answered(folder), asked(folder))
+                file = choice.choice(files)
+                file.write_bytes(damage(file.read_bytes(), choice))
+                expected = asked(folder)
+                self.assertEqual(answered(folder), expected, f"seed {seed}, log {number}")
+                refused += expected[0] != 0
+        self.assertGreater(refused, 0)
 
     def test_what_is_no_log(self) -> None:
         file = Path(self.folder.name) / "none.jsonl"

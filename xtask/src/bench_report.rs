@@ -12,14 +12,13 @@ const MARKS: [&str; 2] = ["<!-- figures -->\n", "<!-- end of figures -->\n"];
 /// What is measured. Each compares with a bare limit in the same run.
 const BENCHES: &[&[&str]] = &[
     &["pipeline", "--protocol", "value-context"],
-    &["pipeline", "--protocol", "vacant"],
     &["pipeline", "--protocol", "agh"],
     &["http", "--protocol", "value-context"],
     &["http", "--protocol", "vibe"],
     &["http", "--protocol", "vacant"],
-    &["http", "--protocol", "agh"],
     &["store"],
     &["replay"],
+    &["replay", "--protocol", "vibe"],
 ];
 
 /// Where and when.
@@ -50,7 +49,7 @@ pub fn bench_report(seconds: &str) -> Result<ExitCode> {
 }
 
 /// Runs one bench and reads its reports, one a line.
-fn measured(program: &Path, bench: &[&str], seconds: &str) -> Result<Vec<Value>> {
+pub fn measured(program: &Path, bench: &[&str], seconds: &str) -> Result<Vec<Value>> {
     let mut command = Command::new(program);
     command
         .arg("bench")
@@ -93,7 +92,7 @@ fn figures(machine: &Machine, reports: &[Value]) -> Result<String> {
     let mut text = format!(
         "Measured on {day}, on {cores} cores of {processor} with {memory_gib} GiB, by `cargo xtask bench-report`: each rate beside the bare \
          limit of the\nsame machine in the same run.\n\n\
-         | bench | a second | bare limit | | of it | p50 | p99 | processor each |\n|---|---|---|---|---|---|---|---|\n"
+         | bench | a second | bare limit | the bare limit is | of it | p50 | p99 | processor each |\n|---|---|---|---|---|---|---|---|\n"
     );
     for report in reports {
         text.push_str(&row(report).with_context(|| format!("a report lacks a member: {report}"))?);
@@ -105,11 +104,12 @@ fn row(report: &Value) -> Option<String> {
     let number = |name: &str| report[name].as_f64();
     let time = |name: &str| number(name).map_or_else(String::new, |ms| format!("{ms:.2} ms"));
     let processor = number("cpu_us_per_envelope");
+    let deals = number("deals_per_s").map(|deals| format!(" ({} whole deals)", grouped(deals)));
     Some(format!(
-        "| {} {} | {} | {} | {} | {} | {} | {} | {} |\n",
-        report["bench"].as_str()?,
-        report["protocol"].as_str().unwrap_or_default(),
+        "| {} | {}{} | {} | {} | {} | {} | {} | {} |\n",
+        name(report)?,
         grouped(number("rate_per_s")?),
+        deals.unwrap_or_default(),
         number("limit_per_s").map_or_else(String::new, grouped),
         report["limit"].as_str().unwrap_or_default(),
         number("ratio").map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0)),
@@ -117,6 +117,22 @@ fn row(report: &Value) -> Option<String> {
         time("p99_ms"),
         processor.map_or_else(String::new, |us| format!("{us:.0} µs")),
     ))
+}
+
+/// What was measured, of which protocol, and how: `http vibe, one scripted agent`.
+fn name(report: &Value) -> Option<String> {
+    let bench = report["bench"].as_str()?;
+    let (what, how) = bench.split_once([',', ' ']).unwrap_or((bench, ""));
+    let mut name = what.to_owned();
+    for (part, between) in [
+        (report["protocol"].as_str().unwrap_or_default(), " "),
+        (how.trim(), ", "),
+    ] {
+        if !part.is_empty() {
+            name.extend([between, part]);
+        }
+    }
+    Some(name)
 }
 
 /// `12,345`.
@@ -157,11 +173,75 @@ mod tests {
         let expected =
             "| http agh | 12,346 | 24,691 | a bare server | 50 % | 1.25 ms | 3.00 ms | 80 µs |\n";
         assert_eq!(row, expected);
+        let mut of_deals = report();
+        of_deals["deals_per_s"] = json!(2_469.1);
+        let row = super::row(&of_deals).unwrap();
+        assert!(row.contains("| 12,346 (2,469 whole deals) |"), "{row}");
         assert_eq!(super::row(&json!({"bench": "http"})), None);
         assert_eq!(
             [0.4, 999.0, 1_000.0, 1e6].map(grouped),
             ["0", "999", "1,000", "1,000,000"]
         );
+    }
+
+    #[test]
+    fn a_row_is_named_for_what_was_measured_of_which_protocol_and_how() {
+        let named = |bench: &str, protocol: Value| {
+            name(&json!({"bench": bench, "protocol": protocol})).unwrap()
+        };
+        assert_eq!(named("replay", json!("vibe")), "replay vibe");
+        assert_eq!(named("http idle", json!("vibe")), "http vibe, idle");
+        let agent = named("http, one scripted agent", json!("vibe"));
+        assert_eq!(agent, "http vibe, one scripted agent");
+        assert_eq!(named("search", Value::Null), "search");
+    }
+
+    /// What an entry of the list measures, as its rows are named: value-context where it says no other.
+    fn named_by(bench: &[&str]) -> String {
+        let protocol = bench.iter().position(|word| *word == "--protocol");
+        let protocol = protocol.map_or("value-context", |at| bench[at + 1]);
+        format!("{} {protocol}", bench[0])
+    }
+
+    #[test]
+    fn the_figures_of_the_readme_have_a_day_and_a_row_for_each_bench() {
+        let readme = fs::read_to_string(project::root().join("README.md")).unwrap();
+        let (_, rest) = readme.split_once(MARKS[0]).unwrap();
+        let (figures, _) = rest.split_once(MARKS[1]).unwrap();
+        let day = figures.strip_prefix("Measured on ").unwrap();
+        let day: Vec<&str> = day[..10].split('-').collect();
+        assert_eq!(
+            day.iter().map(|part| part.len()).collect::<Vec<_>>(),
+            [4, 2, 2]
+        );
+        assert!(
+            day.iter().all(|part| part.parse::<u32>().is_ok()),
+            "{day:?}"
+        );
+        let cells = |line: &str| -> Vec<String> {
+            let cells = line.trim_matches('|').split(" | ");
+            cells.map(|cell| cell.trim().to_owned()).collect()
+        };
+        let lines = figures.lines().filter(|line| line.starts_with("| "));
+        let rows: Vec<Vec<String>> = lines.map(cells).collect();
+        assert!(rows[0].iter().all(|head| !head.is_empty()), "{:?}", rows[0]);
+        let names: Vec<&str> = rows[1..].iter().map(|row| row[0].as_str()).collect();
+        let is_of = |name: &str, bench: &&[&str]| {
+            let begin = named_by(bench);
+            name == begin || name.starts_with(&format!("{begin}, "))
+        };
+        for bench in BENCHES {
+            let own = names.iter().any(|name| is_of(name, bench));
+            assert!(own, "no row of {bench:?} in {names:?}");
+        }
+        for (at, name) in names.iter().enumerate() {
+            assert!(BENCHES.iter().any(|bench| is_of(name, bench)), "{name}");
+            assert!(!names[..at].contains(name), "{name} stands twice");
+        }
+        // What every report has, every row has: a rate, its limit and what that is.
+        for row in &rows[1..] {
+            assert!(row[1..5].iter().all(|cell| !cell.is_empty()), "{row:?}");
+        }
     }
 
     #[test]

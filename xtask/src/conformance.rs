@@ -5,6 +5,8 @@
 //! Built differently and not built are what `docs/deviations.md` says.
 
 mod deviations;
+mod draw;
+mod foreign;
 pub mod ids;
 mod tests_in;
 
@@ -12,6 +14,7 @@ use crate::project::{self, TreeFile};
 use crate::tidy;
 use anyhow::{Context, Result};
 use deviations::Deviations;
+pub use draw::Wanted as Draw;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use tests_in::TestLine;
@@ -41,21 +44,23 @@ pub enum Form {
     Json,
     /// Whether the page in the tree is the page.
     Check,
+    /// Some of what is done, to be looked at.
+    Draw(Draw),
 }
 
 /// How a requirement stands.
 #[derive(Debug, PartialEq, Eq)]
-enum State<'a> {
+enum State {
     Done,
     /// With what is done instead.
-    Deviates(&'a str),
+    Deviates(String),
     NotDone,
 }
 
 /// A requirement, how it stands, and the tests that name it.
 struct Row<'a> {
     id: &'a str,
-    state: State<'a>,
+    state: State,
     tests: Vec<String>,
 }
 
@@ -70,6 +75,7 @@ pub fn conformance(form: &Form) -> Result<ExitCode> {
     match form {
         Form::Page => print!("{}", page(&rows)),
         Form::Json => println!("{}", serde_json::to_string_pretty(&json(&rows))?),
+        Form::Draw(wanted) => print!("{}", draw::drawn(&rows, wanted)?),
         Form::Check => return Ok(check(text(PAGE).unwrap_or_default(), &rows)),
     }
     Ok(ExitCode::SUCCESS)
@@ -101,7 +107,7 @@ fn citing<'a>(list: &'a str, files: &[TreeFile]) -> BTreeMap<&'a str, BTreeSet<S
         test,
         text,
         begins,
-    } in tests_in::all(files)
+    } in foreign::without(tests_in::all(files))
     {
         let may_cite = prefixes.iter().any(|prefix| text.contains(prefix));
         if !may_cite && !begins {
@@ -180,7 +186,7 @@ fn check(found: &str, rows: &[Row]) -> ExitCode {
 }
 
 fn json(rows: &[Row]) -> serde_json::Value {
-    let state = |row: &Row| match row.state {
+    let state = |row: &Row| match &row.state {
         State::Done => "done",
         State::Deviates(_) => "deviates",
         State::NotDone => "not done",

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 /// Below the build folder.
 const FOLDER: &str = "dist";
@@ -19,6 +20,10 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "completions/_chancery"),
     ("fish", "completions/chancery.fish"),
 ];
+/// A static program cannot ask its C library whether it knows getrandom, and would look for `/dev/urandom` instead.
+const RANDOM_BYTES: &str = r#"--cfg getrandom_backend="linux_getrandom""#;
+/// The longest that the demo of the release build may take, on whatever machine builds it.
+const DEMO_WITHIN: Duration = Duration::from_secs(30);
 const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// How the program is built.
@@ -37,10 +42,13 @@ pub fn dist(how: Build) -> Result<ExitCode> {
     let host = host()?;
     if how == Build::Release {
         let native = build_static(&root, &build, &host, how, "-C target-cpu=native")?;
-        in_an_empty_root(&native)?;
+        is_quick_enough(in_an_empty_root(&native)?)?;
     }
     let program = build_static(&root, &build, &host, how, "")?;
-    in_an_empty_root(&program)?;
+    let time = in_an_empty_root(&program)?;
+    if how == Build::Release {
+        is_quick_enough(time)?;
+    }
     let folder = build.join(FOLDER);
     fill(&root, &program, &folder)?;
     let package = debian::package(&root, &folder, &build, &host)?;
@@ -50,17 +58,65 @@ pub fn dist(how: Build) -> Result<ExitCode> {
 
 /// `cargo xtask package`: what each package holds is enough to build it.
 pub fn package() -> Result<ExitCode> {
+    let folder = project::build_folder()?.join("packages");
+    forget_earlier(&folder)?;
     let arguments = ["package", "--workspace", "--allow-dirty", "--locked"];
     let mut package = run::cargo(&project::root(), &arguments);
-    package.env(
-        "CARGO_TARGET_DIR",
-        project::build_folder()?.join("packages"),
-    );
+    package.env("CARGO_TARGET_DIR", folder);
+    // Nobody runs what is built here, or builds it again.
+    package.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    package.env("CARGO_INCREMENTAL", "0");
     Ok(if run::passes(&mut package)? {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// `cargo xtask soak install`: the program as `cargo install` puts it into a folder plays its demo.
+pub fn install() -> Result<ExitCode> {
+    let place = tempfile::tempdir()?;
+    let arguments = ["install", "--locked", "--path", "crates/chancery", "--root"];
+    let mut install = run::cargo(&project::root(), &arguments);
+    // Built once: the folder of the other release builds has nearly all of it.
+    install.arg(place.path());
+    install.env("CARGO_TARGET_DIR", project::build_folder()?);
+    ensure!(run::passes(&mut install)?, "the program was not installed");
+    let mut demo = Command::new(place.path().join("bin/chancery"));
+    ensure!(
+        run::passes(demo.arg("demo"))?,
+        "the installed program does not play its demo"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes what an earlier run has unpacked and built: cargo takes a package of the same version for the same package.
+fn forget_earlier(built: &Path) -> Result<()> {
+    let home = project::cargo_home().context("neither CARGO_HOME nor HOME is set")?;
+    // Registries that are folders of this machine have no name in front of their hash.
+    for registry in matching(&home.join("registry/src"), "-")? {
+        for unpacked in matching(&registry, "chancery-")? {
+            fs::remove_dir_all(unpacked)?;
+        }
+    }
+    for known in matching(&built.join("debug/.fingerprint"), "chancery-")? {
+        fs::remove_dir_all(known)?;
+    }
+    Ok(())
+}
+
+/// The folders of a folder whose names begin so; none where there is no folder.
+fn matching(folder: &Path, beginning: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    if folder.is_dir() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(beginning) {
+                found.push(entry.path());
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The target that this machine is, such as `x86_64-unknown-linux-gnu`.
@@ -86,7 +142,7 @@ fn build_static(root: &Path, build: &Path, host: &str, how: Build, more: &str) -
     });
     let arguments = ["build", "--locked", "--package", "chancery"];
     let mut cargo = run::cargo(root, &arguments);
-    let flags = format!("-C target-feature=+crt-static {more}");
+    let flags = format!("-C target-feature=+crt-static {RANDOM_BYTES} {more}");
     cargo
         .args(["--profile", profile, "--target", host])
         .env("RUSTFLAGS", flags.trim())
@@ -95,8 +151,19 @@ fn build_static(root: &Path, build: &Path, host: &str, how: Build, more: &str) -
     Ok(target.join(host).join(made).join("chancery"))
 }
 
-/// Runs the demo where there is no library, no certificate and no device.
-fn in_an_empty_root(program: &Path) -> Result<()> {
+/// The first thing that a stranger sees does not let them wait.
+fn is_quick_enough(time: Duration) -> Result<()> {
+    println!("dist: the demo took {:.1} s", time.as_secs_f64());
+    ensure!(
+        time <= DEMO_WITHIN,
+        "the demo takes longer than {} s",
+        DEMO_WITHIN.as_secs()
+    );
+    Ok(())
+}
+
+/// Runs the demo where there is no library, no certificate and no device. Gives the time it took.
+fn in_an_empty_root(program: &Path) -> Result<Duration> {
     let root = tempfile::tempdir()?;
     fs::copy(program, root.path().join("chancery"))?;
     // Whoever is not root becomes it in a world of its own.
@@ -112,11 +179,12 @@ fn in_an_empty_root(program: &Path) -> Result<()> {
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("TMPDIR", "/");
+    let began = Instant::now();
     ensure!(
         run::passes(&mut demo)?,
         "the demo does not run in an empty root"
     );
-    Ok(())
+    Ok(began.elapsed())
 }
 
 /// Puts everything into one folder.
@@ -140,4 +208,15 @@ fn fill(root: &Path, program: &Path, folder: &Path) -> Result<()> {
     man.args(["man", "--out"]).arg(folder.join("man"));
     ensure!(run::passes(&mut man)?, "no manual pages");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demo_that_takes_too_long_is_refused() {
+        assert!(is_quick_enough(DEMO_WITHIN).is_ok());
+        assert!(is_quick_enough(DEMO_WITHIN + Duration::from_millis(1)).is_err());
+    }
 }

@@ -30,6 +30,14 @@ const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The second of the two commands; it takes longer than the rest of the hour.
 const CI: &str = "cargo xtask ci";
 
+/// Each protocol, the section of the README that is its session, and what the first envelope of one's own is answered with.
+const FIRST: [(&str, &str, &str); 4] = [
+    ("value-context", "A first session", "accepted"),
+    ("vibe", "An agent buys something", "accepted"),
+    ("agh", "Agents hand over work", "sent"),
+    ("vacant", "Vacants call each other", "echo: "),
+];
+
 /// What is asked.
 #[derive(Debug, Default, PartialEq)]
 pub struct Wanted {
@@ -78,11 +86,21 @@ pub fn first_hour(wanted: &Wanted) -> Result<ExitCode> {
         ensure!(done.success(), "failed: {command}");
         clock.tell(&command, now()?);
     }
+    let mut first = Vec::new();
     for (section, session) in pages::sessions(&blocks) {
         println!("\n== {section}");
-        let folder = stranger.empty_folder()?;
-        stranger.types(&mut clock, &folder, &session)?;
+        let (folder, began) = (stranger.empty_folder()?, now()?);
+        let printed = stranger.types(&mut clock, &folder, &session)?;
+        if let Some((protocol, at)) = first_envelope(section, &printed) {
+            let (of_hour, of_section) = (at - clock.begun, at - began);
+            first.push(format!(
+                "{protocol:<14} {of_hour:>8.1} s {of_section:>8.1} s"
+            ));
+        }
     }
+    println!("\nthe first envelope of one's own, since the start and since its section began:");
+    first.iter().for_each(|line| println!("{line}"));
+    ensure!(first.len() == FIRST.len(), "a protocol has none");
     println!("\nfirst-hour: {:.0} s", now()? - clock.begun);
     Ok(ExitCode::SUCCESS)
 }
@@ -111,6 +129,14 @@ impl Clock {
     }
 }
 
+/// The protocol of a section, and when its first envelope was answered.
+fn first_envelope(section: &str, printed: &[Printed]) -> Option<(&'static str, f64)> {
+    let (protocol, _, answer) = FIRST.iter().find(|(_, of, _)| *of == section)?;
+    let is_answer = |line: &String| line.starts_with(answer);
+    let found = printed.iter().find(|it| it.lines.iter().any(is_answer))?;
+    Some((protocol, found.ended))
+}
+
 /// The commands that the README marks as not run by its test: they get the program, which the test has.
 fn to_build(blocks: &[Block], with_ci: bool) -> Vec<String> {
     let marked = blocks
@@ -135,7 +161,7 @@ impl Stranger {
             .arg(project::root())
             .arg(&clone);
         ensure!(run::passes(&mut git)?, "no clone");
-        let rust = toolchain()?;
+        let rust = toolchain(place)?;
         let stranger = Self {
             path: format!(
                 "{}:{}:{SYSTEM_PATH}",
@@ -152,12 +178,11 @@ impl Stranger {
             stranger.builds_in(target)?;
         }
         stranger.own(place)?;
-        let can_build = stranger
-            .command("cargo", &stranger.home)
-            .arg("--version")
-            .output();
-        let can_build = can_build.is_ok_and(|told| told.status.success());
-        ensure!(can_build, "an ordinary user cannot run {}", rust.display());
+        let told = stranger
+            .shell(&stranger.home, "cargo --version && rustc --version")
+            .output()?;
+        run::succeeded(&told).context("an ordinary user cannot run the toolchain")?;
+        print!("{}", String::from_utf8_lossy(&told.stdout));
         Ok(stranger)
     }
 
@@ -216,7 +241,7 @@ impl Stranger {
     }
 
     /// Types a session and tells the time of each command; what is printed must be what the page says.
-    fn types(&self, clock: &mut Clock, folder: &Path, session: &[Typed]) -> Result<()> {
+    fn types(&self, clock: &mut Clock, folder: &Path, session: &[Typed]) -> Result<Vec<Printed>> {
         let out = self.shell(folder, &pages::script(session)).output()?;
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         let printed = pages::printed(&text);
@@ -226,7 +251,7 @@ impl Stranger {
         }
         match pages::difference(session, &printed) {
             Some(difference) => bail!("{difference}"),
-            None => Ok(()),
+            None => Ok(printed),
         }
     }
 }
@@ -235,21 +260,30 @@ fn now() -> Result<f64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
 }
 
-/// The folder of the programs of the toolchain that runs this.
-fn toolchain() -> Result<PathBuf> {
+/// The folder of the programs of the toolchain that runs this. Root's own home is closed to a stranger, who gets a copy.
+fn toolchain(place: &Path) -> Result<PathBuf> {
     let sysroot = Command::new("rustc")
         .args(["--print", "sysroot"])
         .output()?;
     run::succeeded(&sysroot)?;
-    let sysroot = String::from_utf8(sysroot.stdout)?;
-    Ok(Path::new(sysroot.trim()).join("bin"))
+    let sysroot = PathBuf::from(String::from_utf8(sysroot.stdout)?.trim());
+    if !project::is_root() {
+        return Ok(sysroot.join("bin"));
+    }
+    let copied = place.join("rust");
+    fs::create_dir(&copied)?;
+    for part in ["bin", "lib", "libexec"] {
+        let mut copy = Command::new("cp");
+        copy.args(["--archive", "--reflink=auto"])
+            .args([sysroot.join(part), copied.join(part)]);
+        run::succeeded(&copy.output()?)?;
+    }
+    Ok(copied.join("bin"))
 }
 
 /// A machine may have its own way to the registry: that is part of the machine, not of anybody's home.
 fn registries(home: &Path) -> Result<()> {
-    let own = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let own = own.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let config = own.map(|folder| folder.join("config.toml"));
+    let config = project::cargo_home().map(|folder| folder.join("config.toml"));
     if let Some(config) = config.filter(|path| path.is_file()) {
         fs::create_dir(home.join(".cargo"))?;
         fs::copy(config, home.join(".cargo/config.toml"))?;
@@ -280,5 +314,31 @@ mod tests {
         assert!(commands[1].starts_with(CI));
         assert_eq!(to_build(&blocks, false).len(), 3);
         assert_eq!(pages::sessions(&blocks).len(), 4);
+    }
+
+    /// What the README says is printed, a second for each command.
+    fn as_the_page_says(session: &[Typed]) -> Vec<Printed> {
+        let printed = |(at, typed): (usize, &Typed)| Printed {
+            lines: typed.expected.clone(),
+            ended: f64::from(u32::try_from(at).unwrap()),
+        };
+        session.iter().enumerate().map(printed).collect()
+    }
+
+    #[test]
+    fn each_protocol_has_a_first_envelope_in_its_section() {
+        let readme = fs::read_to_string(project::root().join("README.md")).unwrap();
+        let blocks = pages::blocks(&readme).unwrap();
+        let mut protocols = Vec::new();
+        for (section, session) in pages::sessions(&blocks) {
+            let printed = as_the_page_says(&session);
+            let (protocol, at) = first_envelope(section, &printed).expect(section);
+            assert!(at > 0.0, "{section}: nothing is sent by the first command");
+            protocols.push(protocol);
+            assert!(first_envelope(section, &[]).is_none());
+        }
+        protocols.sort_unstable();
+        assert_eq!(protocols, ["agh", "vacant", "value-context", "vibe"]);
+        assert!(first_envelope("Figures", &[]).is_none());
     }
 }

@@ -24,9 +24,10 @@ mod python_package;
 mod run;
 mod setup;
 mod soak;
+mod speed;
 mod tidy;
 
-use conformance::Form;
+use conformance::{Draw, Form};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -38,6 +39,8 @@ usage: cargo xtask COMMAND
   purity                     no forbidden dependency below a pure crate
   conformance [--json]       every requirement: done, built differently, not done
   conformance --check        whether docs/conformance.md says the same
+  conformance --draw N [--seed N]
+                             N of those that are done, with their tests, to be looked at
   python                     the Python package: its wheel, its types, its tests
   first-hour [--ci] [--target DIR]
                              the README typed by a stranger in a fresh clone
@@ -60,6 +63,10 @@ fn main() -> ExitCode {
         ["conformance"] => conformance::conformance(&Form::Page),
         ["conformance", "--check"] => conformance::conformance(&Form::Check),
         ["conformance", "--json"] => conformance::conformance(&Form::Json),
+        ["conformance", "--draw", words @ ..] => match Draw::of(words) {
+            Some(wanted) => conformance::conformance(&Form::Draw(wanted)),
+            None => return usage(),
+        },
         ["python"] => python_package::python(),
         ["first-hour", words @ ..] if first_hour::Wanted::of(words).is_some() => {
             first_hour::first_hour(&first_hour::Wanted::of(words).unwrap_or_default())
@@ -79,10 +86,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     match done {
         Ok(code) => code,
@@ -91,4 +95,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What was typed is no command.
+fn usage() -> ExitCode {
+    eprint!("{USAGE}");
+    ExitCode::from(2)
 }

@@ -57,6 +57,35 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
     Ok(blocks)
 }
 
+/// How many blocks of all pages may be left out.
+pub const MOST_NOT_RUN: usize = 10;
+
+/// The marks of pages, each with its page: what nobody types, and why.
+///
+/// # Errors
+/// A page that cannot be read as one, a mark without a reason, or too many of them.
+pub fn marks<'p>(
+    pages: impl IntoIterator<Item = (&'p str, &'p str)>,
+) -> Result<Vec<(String, String)>, String> {
+    let mut marks = Vec::new();
+    for (page, text) in pages {
+        for block in blocks(text).map_err(|fault| format!("{page}: {fault}"))? {
+            match block.not_run {
+                Some(reason) if reason.is_empty() => {
+                    return Err(format!("{page}: a mark without a reason"));
+                }
+                Some(reason) => marks.push((page.to_owned(), reason)),
+                None => {}
+            }
+        }
+    }
+    if marks.len() > MOST_NOT_RUN {
+        let (found, most) = (marks.len(), MOST_NOT_RUN);
+        return Err(format!("{found} blocks are not run, and {most} may be"));
+    }
+    Ok(marks)
+}
+
 /// The commands of a `console` block; a command goes on where a line begins with `> `.
 pub fn commands(block: &str) -> Vec<Typed> {
     let mut commands: Vec<Typed> = Vec::new();
@@ -176,6 +205,16 @@ mod tests {
         assert_eq!(sessions[1].1[0].command, "cat <<END\na\nEND");
         assert_eq!(sessions[1].1[0].expected, ["a"]);
         assert!(super::blocks("text\n\n    indented\n").is_err());
+    }
+
+    #[test]
+    fn marks_are_listed_with_their_reasons_and_bounded() {
+        let told = marks([("README.md", PAGE)]).unwrap();
+        assert_eq!(told, [("README.md".to_owned(), "no reason".to_owned())]);
+        let many = "<!-- not run: so -->\n```console\n$ x\n```\n".repeat(MOST_NOT_RUN + 1);
+        assert!(marks([("a.md", many.as_str())]).unwrap_err().contains("11"));
+        let bare = "<!-- not run:  -->\n```console\n$ x\n```\n";
+        assert!(marks([("a.md", bare)]).is_err());
     }
 
     #[test]

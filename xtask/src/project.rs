@@ -107,6 +107,12 @@ pub fn package_name(manifest: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
+/// Where cargo keeps what it has fetched.
+pub fn cargo_home() -> Option<PathBuf> {
+    let given = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    given.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,9 @@
 //! A long run is an ordinary test whose number of rounds comes from an environment variable: what `ci` runs briefly,
 //! this runs for as long as the figures ask.
 
-use crate::{dist, project, python_package, run};
+use crate::{dist, first_hour, project, python_package, run, speed};
 use anyhow::Result;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -82,6 +83,13 @@ const STEPS: &[Step] = &[
         rounds: ("CHANCERY_RACE_ROUNDS_IN_PROCESS", "10000"),
     },
     Step {
+        name: "vibe-race-postgres",
+        shows: "200 rounds of the same over HTTP with the journal in PostgreSQL",
+        package: "chancery-doors",
+        test: "the_last_units_are_sold_once_also_in_postgresql",
+        rounds: ("CHANCERY_RACE_ROUNDS_POSTGRES", "200"),
+    },
+    Step {
         name: "vibe-storm",
         shows: "20 minutes of whole deals while the node is killed: the ledger is the replayed one",
         package: "chancery",
@@ -109,7 +117,31 @@ const STEPS: &[Step] = &[
         test: "world_apply",
         rounds: ("CHANCERY_APPLY_SKUS", "100000"),
     },
+    Step {
+        name: "vibe-what-if",
+        shows: "a million lines of deals replayed, and judged under other policies within a minute each; prints seconds and memory",
+        package: "chancery",
+        test: "what_if::",
+        rounds: ("CHANCERY_WHAT_IF_LINES", "1000000"),
+    },
 ];
+
+/// Steps that make what nobody has thought of: a long run draws another seed each time. A failure is seen again with the
+/// variable set to it.
+const SEEDS: [(&str, &str); 1] = [("paths", "CHANCERY_PATHS_SEED")];
+
+/// The variable of a step's seed and the seed: the one that is set, else one that is drawn.
+fn seed_of(step: &Step) -> Option<(&'static str, String)> {
+    let (_, name) = SEEDS.iter().find(|(of, _)| *of == step.name)?;
+    let drawn = || u32::try_from(any_seed() >> 32).unwrap_or(0);
+    let seed = std::env::var(name).unwrap_or_else(|_| drawn().to_string());
+    Some((name, seed))
+}
+
+/// A seed that nobody chose.
+pub fn any_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
 
 /// A chore that takes too long for every run.
 struct Chore {
@@ -125,9 +157,24 @@ const CHORES: &[Chore] = &[
         work: dist::package,
     },
     Chore {
+        name: "install",
+        shows: "`cargo install --path crates/chancery`: the installed program plays its demo",
+        work: dist::install,
+    },
+    Chore {
+        name: "first-hour",
+        shows: "the README typed by a stranger in a fresh clone; when each protocol has the first envelope of one's own",
+        work: || first_hour::first_hour(&first_hour::Wanted::default()),
+    },
+    Chore {
         name: "python",
         shows: "the wheel of the Python package, installed, with its types and tests",
         work: python_package::python,
+    },
+    Chore {
+        name: "speed",
+        shows: "`chancery bench postgres` on a quiet machine: ratios of at least 0.5, 0.8 and 0.8, a stop on another node within 50 ms",
+        work: speed::speed,
     },
     Chore {
         name: "dist",
@@ -168,8 +215,13 @@ impl Work {
             Self::Chore(chore) => return Ok((chore.work)()? == ExitCode::SUCCESS),
             Self::Test(step) => step,
         };
+        let mut command = command(step);
+        if let Some((name, seed)) = seed_of(step) {
+            println!("{}: {name}={seed}", step.name);
+            command.env(name, seed);
+        }
         let (passed, results) =
-            run::passes_keeping(&mut command(step), |line| line.starts_with("test result:"))?;
+            run::passes_keeping(&mut command, |line| line.starts_with("test result:"))?;
         // a filter that matches no test would otherwise pass without having run anything
         Ok(passed && !ran_nothing(&results))
     }
@@ -282,6 +334,16 @@ mod tests {
             "CHANCERY_POWER_CUT_SEEDS=100000 cargo test --release --package chancery-store --test it power_cut \
              -- --nocapture"
         );
+    }
+
+    #[test]
+    fn a_long_run_of_paths_draws_a_seed() {
+        let step = |name: &str| STEPS.iter().find(|step| step.name == name).unwrap();
+        let seeds: Vec<_> = (0..4).filter_map(|_| seed_of(step("paths"))).collect();
+        assert_eq!(seeds.len(), 4);
+        assert!(seeds.iter().any(|other| *other != seeds[0]), "{seeds:?}");
+        assert!(seeds.iter().all(|(_, seed)| seed.parse::<u32>().is_ok()));
+        assert_eq!(seed_of(step("kill")), None);
     }
 
     #[test]

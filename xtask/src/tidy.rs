@@ -9,6 +9,7 @@ mod sources;
 mod spec;
 mod text;
 
+use crate::pages;
 use crate::project::{self, TreeFile};
 use anyhow::Result;
 pub use spec::IDS;
@@ -60,6 +61,7 @@ pub fn tidy() -> Result<ExitCode> {
             "tidy: {FOREIGN} is not set: the search for copies of foreign files was left out"
         ),
     }
+    not_run(&files, &mut faults);
     let exceptions = files
         .iter()
         .find(|file| file.path == EXCEPTIONS)
@@ -74,6 +76,25 @@ pub fn tidy() -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// What nobody types of the pages is told at every run, so that it stays a short list.
+fn not_run(files: &[TreeFile], faults: &mut Vec<Fault>) {
+    let is_page = |path: &str| {
+        path == "README.md"
+            || path.starts_with("docs/") && path.ends_with(".md") && !path.starts_with("docs/spec/")
+    };
+    let pages = files.iter().filter(|file| is_page(&file.path));
+    let pages = pages.filter_map(|file| Some((file.path.as_str(), file.text()?)));
+    match pages::marks(pages) {
+        Ok(marks) => {
+            println!("not run: {} of {}", marks.len(), pages::MOST_NOT_RUN);
+            for (page, reason) in marks {
+                println!("  {page}: {reason}");
+            }
+        }
+        Err(what) => faults.push(Fault::new("not-run", "README.md and docs/", what)),
+    }
 }
 
 fn faults_of(files: &[TreeFile]) -> Vec<Fault> {

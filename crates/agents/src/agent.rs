@@ -5,7 +5,7 @@ use chancery_core::digest::Sha256Digest;
 use chancery_core::ids::v4;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::Seq;
-use chancery_vibe::address::{Address, Role, Side};
+use chancery_vibe::address::{Address, Side};
 use chancery_vibe::agent::AgentRecord;
 use chancery_vibe::rules::inbox;
 use chancery_vibe::world::read::Reader;
@@ -81,15 +81,11 @@ impl Agent {
     /// What it may read of the world (VC-WLD-3).
     pub fn reader(&self) -> Reader {
         let record = &self.record;
-        match (&record.consumer_id, &record.merchant_id) {
-            (Some(consumer), _) => Reader::Consumer(consumer.clone()),
-            (None, Some(merchant)) => Reader::Merchant(merchant.clone()),
-            (None, None) => match Address::sender(&record.address).ok() {
-                Some(address) if address.role == Some(Role::Psp) => Reader::Psp,
-                Some(address) if address.side == Side::Platform => Reader::Platform,
-                _ => Reader::Nobody,
-            },
-        }
+        Reader::of_principal(
+            std::slice::from_ref(&record.address),
+            record.consumer_id.as_deref(),
+            record.merchant_id.as_deref(),
+        )
     }
 
     /// An identifier that follows from the agent and the envelope that it answers: the same when a turn runs again.

@@ -12,6 +12,7 @@ pub mod behaviour;
 pub mod budget;
 pub mod context;
 pub mod decision;
+pub mod guide;
 pub mod host;
 pub mod market;
 pub mod memory;

@@ -103,14 +103,20 @@ impl Snapshot<'_> {
         let offer: OfferRow = self.row(&key::offer(offer_id))?;
         let seen = match self.agent.reader() {
             Reader::Psp | Reader::Platform => true,
-            Reader::Merchant(own) => offer.merchant_id == own,
-            Reader::Consumer(own) => {
-                let session: Option<Session> = self.row(&key::session(&offer.session_id));
-                session.and_then(|session| session.consumer_id) == Some(own)
-            }
+            Reader::Party(_) => self.is_party_to(&offer),
             Reader::Nobody => false,
         };
         seen.then_some(offer)
+    }
+
+    fn is_party_to(&self, offer: &OfferRow) -> bool {
+        let record = &self.agent.record;
+        if record.merchant_id.as_ref() == Some(&offer.merchant_id) {
+            return true;
+        }
+        let session: Option<Session> = self.row(&key::session(&offer.session_id));
+        let consumer = session.and_then(|session| session.consumer_id);
+        consumer.is_some() && consumer == record.consumer_id
     }
 
     /// An accepted envelope, if it is visible to the agent: one that its side sent or that was put into an inbox of

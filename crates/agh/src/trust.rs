@@ -2,6 +2,7 @@
 
 use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::digest::Sha256Digest;
+use chancery_core::fault;
 use chancery_core::json::{Object, Value};
 use chancery_core::keys::base64;
 use chancery_core::keys::ed25519::{SigningKey, VerifyingKey};
@@ -95,7 +96,7 @@ fn prove(
         .ok_or_else(|| invalid("proof.sig"))?;
     let signed = signed_bytes(whole).ok_or_else(|| invalid("proof.sig"))?;
     let key = VerifyingKey::from_bytes(&public).map_err(|_| invalid("proof.pubkey"))?;
-    if !key.verify(&signed, &signature) {
+    if !key.verify(&signed, &signature) && !fault::on("ag-signature-unchecked") {
         return Err(invalid("proof.sig"));
     }
     Ok(Some(key_id))

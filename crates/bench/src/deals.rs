@@ -12,6 +12,12 @@ const SKUS: usize = 1_000;
 
 /// A world with enough stock and money for every deal of a benchmark.
 pub(crate) fn seed() -> Result<Seed> {
+    let parsed = Seed::parse(world().as_bytes());
+    parsed.map_err(|fault| anyhow::anyhow!("the world of the benchmark: {fault}"))
+}
+
+/// The text of its seed.
+pub(crate) fn world() -> String {
     let sku = |n: usize| format!("sku{n}");
     let listing = |n| {
         json!({"merchant_id": "m", "sku_id": sku(n), "title": "Quiet keyboard", "attributes": [], "list_price": 12_900,
@@ -24,15 +30,14 @@ pub(crate) fn seed() -> Result<Seed> {
             "balance": 1_000_000_000_000_i64})
     };
     let merchant = json!({"account_id": "accm", "owner": "m", "currency": "USD", "balance": 0});
-    let world = json!({
+    json!({
         "seed_id": "bench", "currency": "USD", "policy": {},
         "merchants": [{"merchant_id": "m", "name": "Keys", "account_id": "accm"}],
         "catalog": (0..SKUS).map(listing).collect::<Vec<_>>(),
         "inventory": (0..SKUS).map(stock).collect::<Vec<_>>(),
         "ledger": (0..BUYERS).map(account).chain([merchant]).collect::<Vec<_>>(),
-    });
-    let parsed = Seed::parse(world.to_string().as_bytes());
-    parsed.map_err(|fault| anyhow::anyhow!("the world of the benchmark: {fault}"))
+    })
+    .to_string()
 }
 
 fn envelope(id: &str, deal: usize, way: [&str; 3], reply: Option<&str>, payload: &Value) -> String {

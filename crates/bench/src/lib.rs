@@ -32,6 +32,7 @@ use chancery_core::time::Time;
 use chancery_node::Clock;
 
 pub use report::Report;
+pub use vibe_replay::{Deals, write_deals};
 
 /// The machine's time.
 fn now() -> Time {

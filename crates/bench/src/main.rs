@@ -6,6 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use chancery_bench::{Bench, Options, helper, run};
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<()> {
     let mut words = Vec::new();
     let mut options = Options {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// The outcome of one benchmark: this build, the raw limit of the same run, and their ratio.
 ///
-/// A member that has no meaning for a benchmark is null.
+/// A member that has no meaning for a benchmark is null; the last two are left out then.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Which benchmark.
@@ -33,6 +33,12 @@ pub struct Report {
     pub cpu_us_per_envelope: Option<f64>,
     /// The most memory the measured process held.
     pub peak_rss_bytes: Option<u64>,
+    /// Whole deals in a second, where it takes several envelopes to make one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deals_per_s: Option<f64>,
+    /// How long the slowest answer took, where each one is timed alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ms: Option<f64>,
     /// What else is worth knowing; for people alone.
     #[serde(skip)]
     pub notes: Vec<String>,
@@ -58,11 +64,13 @@ impl fmt::Display for Report {
         }
         writeln!(f)?;
         line(f, "this build", self.rate_per_s, "/s", 0)?;
+        line(f, "whole deals", self.deals_per_s, "/s", 0)?;
         line(f, &self.limit, self.limit_per_s, "/s", 0)?;
         line(f, "ratio", self.ratio, "", 3)?;
         line(f, "p50", self.p50_ms, " ms", 3)?;
         line(f, "p99", self.p99_ms, " ms", 3)?;
         line(f, "p99.9", self.p999_ms, " ms", 3)?;
+        line(f, "slowest", self.max_ms, " ms", 3)?;
         line(
             f,
             "processor time an envelope",

@@ -1,6 +1,10 @@
 //! `bench replay --protocol vibe`: unsigned deals replayed on one core, against parsing, the canonical form and the hash.
+//! And the same log in a file, for whoever wants to see what a long one takes.
 
+use std::fs::File;
 use std::hint::black_box;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,11 +20,11 @@ use chancery_core::protocol::{Caller, Door, Input, Protocol as _, Suite as _};
 use chancery_core::rows::MapRows;
 use chancery_core::time::Time;
 use chancery_core::window::Windows;
-use chancery_journal::{Chain, Lines, Outcome, Replayer, decide_input, prepare};
+use chancery_journal::{Chain, Lines, Outcome, Replayer, decide_input, prepare_under};
 use chancery_node::suite::{AllSettings, AnyInput, Chancery, WORLD_DIGEST};
 use chancery_vibe::settings::Settings;
 
-use crate::deals::{deal, seed};
+use crate::deals::{deal, seed, world};
 use crate::host::{new_chain, stored};
 use crate::measure::{Race, micros_each, peak_rss_bytes, thread_cpu, timed};
 use crate::now;
@@ -70,6 +74,41 @@ pub(crate) fn run(lines: usize, duration: Duration) -> Result<Report> {
     Ok(report)
 }
 
+/// A log that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deals {
+    /// Its lines.
+    pub lines: u64,
+    /// The whole deals that they are.
+    pub deals: usize,
+}
+
+/// Writes a log of deals with at least so many lines to a directory, as `audit.jsonl`, and beside it the seed of their
+/// world, as `world.json`. Every call writes the same.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_deals(dir: &Path, lines: u64) -> Result<Deals> {
+    std::fs::write(dir.join("world.json"), world())?;
+    let mut file = BufWriter::new(File::create(dir.join("audit.jsonl"))?);
+    let mut market = Market::open(Time::UNIX_EPOCH)?;
+    loop {
+        for line in market.lines.drain(..) {
+            file.write_all(&line)?;
+            file.write_all(b"\n")?;
+        }
+        if market.seq >= lines {
+            break;
+        }
+        market.deal()?;
+    }
+    file.flush()?;
+    Ok(Deals {
+        lines: market.seq,
+        deals: market.deals,
+    })
+}
+
 fn pass(market: &Market, race: &mut Race, cpu: &mut Duration) -> Result<()> {
     let mut replayer = Replayer::new(market.suite.clone(), MapRows::default())?;
     for lines in market.lines.chunks(SLICE) {
@@ -78,8 +117,8 @@ fn pass(market: &Market, race: &mut Race, cpu: &mut Duration) -> Result<()> {
         let before = thread_cpu()?;
         let ((), build) = timed(|| {
             for line in lines {
-                let prepared = prepare(replayer.suite(), line.clone(), replayer.keyring());
-                replayer.take(prepared);
+                let terms = replayer.terms();
+                replayer.take(prepare_under(&market.suite, line.clone(), &terms));
             }
         });
         *cpu += thread_cpu()?.saturating_sub(before);
@@ -106,6 +145,9 @@ fn bare(line: &[u8]) -> bool {
 /// A market without a node: decisions one after the other, and the lines they leave.
 struct Market {
     suite: Chancery,
+    /// The last line's number.
+    seq: u64,
+    /// The lines that nobody has taken yet.
     lines: Vec<Bytes>,
     settings: AllSettings,
     rows: MapRows,
@@ -127,6 +169,7 @@ impl Market {
         };
         let mut market = Self {
             suite: Chancery::with_seed(Arc::new(seed)),
+            seq: 0,
             lines: Vec::new(),
             settings: AllSettings::default(),
             rows: MapRows::default(),
@@ -165,7 +208,7 @@ impl Market {
     fn decide(&mut self, input: &AnyInput) -> Result<()> {
         let before = Before {
             now: self.now,
-            seq: self.lines.len() as u64 + 1,
+            seq: self.seq + 1,
             rows: &self.rows,
             windows: &self.windows,
             guards: &mut Open,
@@ -188,7 +231,9 @@ impl Market {
         let mut lines = Lines::default();
         let stored = stored(unit, &mut self.chain, &mut lines);
         self.rows.apply(stored.rows);
-        self.lines.extend(lines.into_bytes());
+        let lines = lines.into_bytes();
+        self.seq += lines.len() as u64;
+        self.lines.extend(lines);
         Ok(())
     }
 }

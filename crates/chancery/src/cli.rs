@@ -332,4 +332,69 @@ mod tests {
             check(sub, sub.get_name());
         }
     }
+
+    #[test]
+    fn every_example_is_a_command_line_that_the_program_takes() {
+        // CH-CLI-1
+        fn check(command: &clap::Command, parsed: &mut usize) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+                let help = sub.get_after_help().map(ToString::to_string);
+                for words in command_lines(&help.unwrap_or_default()) {
+                    let taken = super::command().try_get_matches_from(&words);
+                    assert!(taken.is_ok(), "{words:?}: {}", taken.unwrap_err());
+                    *parsed += 1;
+                }
+                check(sub, parsed);
+            }
+        }
+        let mut parsed = 0;
+        check(&command(), &mut parsed);
+        assert!(parsed >= 77, "{parsed}");
+    }
+
+    #[test]
+    fn an_example_is_split_as_a_shell_does() {
+        let help = "Example:\n  A=1 chancery x 'a b' \\\n    --y > z && cd z\n  chancery v | chancery w -\n\nMore.";
+        let lines = command_lines(help);
+        assert_eq!(
+            lines,
+            [
+                vec!["chancery", "x", "a b", "--y"],
+                vec!["chancery", "v"],
+                vec!["chancery", "w", "-"]
+            ]
+        );
+    }
+
+    /// Every call of the program in the example of a help text.
+    fn command_lines(help: &str) -> Vec<Vec<String>> {
+        let example = help.split("Example:\n").nth(1).unwrap_or_default();
+        let example = example.split("\n\n").next().unwrap_or_default();
+        let mut calls = Vec::new();
+        for line in example.replace("\\\n", " ").lines() {
+            for part in words_of(line).split(|word| word == "&&" || word == "|") {
+                let until = part.iter().position(|word| word == ">");
+                let words = &part[..until.unwrap_or(part.len())];
+                let is_setting = |word: &&String| !word.starts_with('-') && word.contains('=');
+                let set = words.iter().take_while(is_setting).count();
+                if words.get(set).is_some_and(|word| word == "chancery") {
+                    calls.push(words[set..].to_vec());
+                }
+            }
+        }
+        calls
+    }
+
+    /// The words of a line; what stands in single quotes is one of them.
+    fn words_of(line: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for (at, text) in line.split('\'').enumerate() {
+            if at % 2 == 1 {
+                words.push(text.to_owned());
+            } else {
+                words.extend(text.split_whitespace().map(str::to_owned));
+            }
+        }
+        words
+    }
 }

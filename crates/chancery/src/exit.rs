@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use chancery_core::guide::Guide;
+
 /// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -46,6 +48,8 @@ pub struct Failure {
     pub exit: Exit,
     /// What is wrong, and where.
     pub what: String,
+    /// The requirement behind a refusal.
+    pub requirement: Option<&'static str>,
     /// What to do next.
     pub next: Option<String>,
 }
@@ -70,6 +74,7 @@ impl Failure {
         Self {
             exit,
             what: what.into(),
+            requirement: None,
             next: None,
         }
     }
@@ -80,14 +85,29 @@ impl Failure {
         self.next = Some(next.into());
         self
     }
+
+    /// The same, with what is told of the code of a refusal.
+    #[must_use]
+    pub(crate) fn explained(mut self, guide: Option<&Guide>) -> Self {
+        if let Some(guide) = guide {
+            self.requirement = Some(guide.requirement);
+            self.next = Some(guide.next.to_owned());
+        }
+        self
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
-        match &self.next {
-            Some(next) => write!(f, "\n  {next}"),
-            None => Ok(()),
+        // As a rejected envelope is shown.
+        if let Some(requirement) = self.requirement {
+            write!(f, "\n  {:<12} {requirement}", "requirement")?;
+        }
+        match (&self.next, self.requirement) {
+            (Some(next), Some(_)) => write!(f, "\n  {:<12} {next}", "next"),
+            (Some(next), None) => write!(f, "\n  {next}"),
+            (None, _) => Ok(()),
         }
     }
 }

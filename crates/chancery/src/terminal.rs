@@ -108,11 +108,14 @@ impl Terminal {
         let _ = self.out.flush();
         let mut err = io::stderr().lock();
         let _ = if self.json {
-            let told = serde_json::json!({
+            let mut told = serde_json::json!({
                 "error": failure.what,
                 "next": failure.next,
                 "exit": failure.exit.code(),
             });
+            if let Some(requirement) = failure.requirement {
+                told["requirement"] = requirement.into();
+            }
             writeln!(err, "{told}")
         } else {
             writeln!(err, "chancery: {failure}")

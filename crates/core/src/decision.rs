@@ -23,9 +23,6 @@ use crate::window::{Remember, WindowId, WindowName, Windows};
 /// Sixteen random bytes from which a decision's identifiers follow (CH-JRN-3).
 pub type Nonce = [u8; 16];
 
-/// Room for the rows that most decisions write.
-const ROW_BYTES: usize = 512;
-
 /// What a rule answers.
 #[derive(Debug)]
 pub enum Verdict<A> {
@@ -264,7 +261,7 @@ impl<'a> Cx<'a> {
             whispers: Vec::new(),
             events: Vec::new(),
             audits: Vec::new(),
-            scratch: Vec::with_capacity(ROW_BYTES),
+            scratch: Vec::new(),
         }
     }
 
@@ -327,14 +324,22 @@ impl<'a> Cx<'a> {
         self.view.put(key, bytes.into());
     }
 
-    /// Writes a row that is likely to be read again soon: its value is kept with it. Gives its bytes.
-    pub fn put_value<T>(&mut self, key: RowKey, value: T) -> Bytes
+    /// Writes a row that is likely to be read again soon: its value is kept with it. Gives the row.
+    pub fn put_value<T>(&mut self, key: RowKey, value: T) -> Row
     where
         T: Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static,
     {
-        let bytes = self.written(&value);
-        self.view.put(key, Row::written(bytes.clone(), value));
-        bytes
+        self.put_shared(key, Arc::new(value))
+    }
+
+    /// The same with a value that is shared already.
+    pub fn put_shared<T>(&mut self, key: RowKey, value: Arc<T>) -> Row
+    where
+        T: Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static,
+    {
+        let row = Row::of(value);
+        self.view.put(key, row.clone());
+        row
     }
 
     fn written<T: Serialize>(&mut self, value: &T) -> Bytes {

@@ -9,8 +9,8 @@ use crate::decision::Stop;
 use crate::line::{ProtocolName, Seq};
 use crate::rows::{Lookup, RowKey, RowsDamaged, View};
 
-/// How many entries a page holds.
-pub const PAGE_ENTRIES: usize = 128;
+/// How many entries a page holds. The open one is written whole with every entry.
+pub const PAGE_ENTRIES: usize = 32;
 
 const OPEN: &str = "inbox";
 const FULL: &str = "inbox-page";

@@ -3,7 +3,7 @@
 //! How a line is written and chained is the journal's business; here is only what rules need to say and see.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::Range;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -160,53 +160,93 @@ pub struct Line {
     /// A signature beside the envelope (vibe).
     pub signature: Option<String>,
     /// The members of `meta` that are not fields above: names with their canonical JSON text.
-    pub meta: Vec<(Text, Text)>,
+    pub meta: Members,
 }
 
-/// A piece of a line's text. Copies share it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Text(Bytes);
+/// Names with their canonical JSON text, as pieces of one text: of a line that was read, mostly the line's own.
+#[derive(Clone, Default)]
+pub struct Members {
+    text: Bytes,
+    places: Vec<(Piece, Piece)>,
+}
 
-impl Text {
-    /// The text of these bytes; none when they are not UTF-8.
-    pub fn new(bytes: Bytes) -> Option<Self> {
-        std::str::from_utf8(&bytes).is_ok().then_some(Self(bytes))
+/// Where a piece begins and ends. A line is far below four gigabytes.
+type Piece = (u32, u32);
+
+impl Members {
+    /// No members yet, and the text that they will stand in.
+    pub fn within(text: Bytes, room: usize) -> Self {
+        Self {
+            text,
+            places: Vec::with_capacity(room),
+        }
+    }
+
+    /// Adds the member whose name and JSON text stand there, on the boundaries of characters.
+    pub fn push(&mut self, name: Range<usize>, json: Range<usize>) {
+        let offset = |at| u32::try_from(at).expect("a line is shorter than four gigabytes");
+        let piece = |range: Range<usize>| (offset(range.start), offset(range.end));
+        self.places.push((piece(name), piece(json)));
+    }
+
+    /// The members of these texts.
+    pub fn of(members: &[(&str, String)]) -> Self {
+        let mut text = String::new();
+        let mut places = Vec::with_capacity(members.len());
+        for (name, json) in members {
+            let start = text.len();
+            text.push_str(name);
+            let middle = text.len();
+            text.push_str(json);
+            places.push((start..middle, middle..text.len()));
+        }
+        let mut of = Self::within(text.into(), places.len());
+        for (name, json) in places {
+            of.push(name, json);
+        }
+        of
+    }
+
+    /// Name and JSON text of each.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let text = |piece: &Piece| {
+            std::str::from_utf8(self.piece(piece)).expect("a text is made of nothing but UTF-8")
+        };
+        self.places
+            .iter()
+            .map(move |(name, json)| (text(name), text(json)))
+    }
+
+    /// The JSON text of one.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let is_it = |place: &&(Piece, Piece)| self.piece(&place.0) == name.as_bytes();
+        let (_, json) = self.places.iter().find(is_it)?;
+        std::str::from_utf8(self.piece(json)).ok()
+    }
+
+    fn piece(&self, (start, end): &Piece) -> &[u8] {
+        &self.text[*start as usize..*end as usize]
     }
 }
 
-impl From<String> for Text {
-    fn from(text: String) -> Self {
-        Self(text.into())
+impl PartialEq for Members {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
     }
 }
 
-impl Deref for Text {
-    type Target = str;
+impl Eq for Members {}
 
-    fn deref(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("a text is made of nothing but UTF-8")
-    }
-}
-
-impl fmt::Debug for Text {
+impl fmt::Debug for Members {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
-
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self)
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 
 impl Line {
     /// The canonical JSON text of a further member of `meta`.
     pub fn meta_json(&self, name: &str) -> Option<&str> {
-        self.meta
-            .iter()
-            .find(|(member, _)| member.0 == name.as_bytes())
-            .map(|(_, json)| &**json)
+        self.meta.get(name)
     }
 
     /// A further member of `meta` that is a string.
@@ -218,6 +258,7 @@ impl Line {
         match inside {
             // Nothing is escaped: what stands between the quotes is the string.
             Some(text) if !text.contains('\\') => Some(text.to_owned()),
+            None if json == "null" => None,
             _ => serde_json::from_str(json).ok(),
         }
     }

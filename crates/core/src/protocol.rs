@@ -213,7 +213,7 @@ pub trait Protocol: Send + Sync + 'static {
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck;
 
     /// [`Protocol::check_signature`], and the input as [`Protocol::reread`] gives it: for a protocol that reads the
-    /// line once for both. None where the input depends on settings, or is not at hand.
+    /// line once for both. None where the input depends on settings that are not given, or is not at hand.
     ///
     /// `envelope` is the tree of the line's envelope when the line was plain text ([`crate::json::read_noting`]), so
     /// that it need not be read again.
@@ -222,6 +222,7 @@ pub trait Protocol: Send + Sync + 'static {
         line: &Line,
         _envelope: Option<&Value<'_>>,
         keys: &Keyring,
+        _settings: Option<&Self::Settings>,
     ) -> (SignatureCheck, Option<Input<Self>>) {
         (self.check_signature(line, keys), None)
     }
@@ -293,6 +294,7 @@ pub trait Suite: Send + Sync + 'static {
         line: &Line,
         _envelope: Option<&Value<'_>>,
         keys: &Keyring,
+        _settings: Option<&Self::Settings>,
     ) -> (SignatureCheck, Option<Self::Input>) {
         (self.check_signature(line, keys), None)
     }

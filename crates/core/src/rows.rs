@@ -7,25 +7,43 @@
 mod map;
 mod row;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, Hash, Hasher};
+use std::sync::{Arc, LazyLock};
+
+use hashbrown::DefaultHashBuilder;
 
 pub use map::MapRows;
 pub use row::Row;
 
-/// The key of a row: a space (what kind of row) and parts, encoded so that bytes sort as the parts do. Copies share
-/// one allocation: a key is in several maps at once.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowKey(Arc<[u8]>);
+/// The key of a row: a space (what kind of row) and parts, encoded so that bytes sort as the parts do.
+///
+/// A key is looked for in several maps, so that it knows its hash. It is another one in another process.
+#[derive(Clone)]
+pub struct RowKey {
+    hash: u64,
+    encoded: Encoded,
+}
+
+/// How keys are hashed.
+static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+
+/// Nearly every key is short, and stands where it is looked for; copies of a long one share one allocation.
+#[derive(Clone)]
+enum Encoded {
+    Short { len: u8, bytes: [u8; SHORT_BYTES] },
+    Long(Arc<[u8]>),
+}
+
+/// With its hash, length and kind, a short key fills a cache line.
+const SHORT_BYTES: usize = 54;
 
 /// Ends a part; sorts below every byte of a longer part.
 const END: [u8; 2] = [0, 1];
 /// Stands for a zero byte inside a part.
 const ZERO: [u8; 2] = [0, 0xff];
-
-/// Room for nearly every key, on the stack.
-const KEY_BYTES: usize = 192;
 
 impl RowKey {
     /// The key of `space` with the given parts.
@@ -50,52 +68,94 @@ impl RowKey {
     /// This key with one more part.
     pub fn child(&self, part: &[u8]) -> Self {
         let mut key = Encoder::new();
-        key.push(&self.0);
+        key.push(self.as_bytes());
         key.push_part(part);
         key.finish()
     }
 
     /// A key as a store gave it back.
     pub fn from_stored(key: impl AsRef<[u8]>) -> Self {
-        Self(key.as_ref().into())
+        let mut encoder = Encoder::new();
+        encoder.push(key.as_ref());
+        encoder.finish()
     }
 
     /// The encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        match &self.encoded {
+            Encoded::Short { len, bytes } => &bytes[..usize::from(*len)],
+            Encoded::Long(bytes) => bytes,
+        }
     }
 
     /// Whether this key lies below `prefix` (or is it).
     pub fn starts_with(&self, prefix: &RowKey) -> bool {
-        self.0.starts_with(&prefix.0)
+        self.as_bytes().starts_with(prefix.as_bytes())
     }
 
     /// Whether this key belongs to a space.
     pub fn is_in(&self, space: &str) -> bool {
-        self.0
+        self.as_bytes()
             .strip_prefix(space.as_bytes())
             .is_some_and(|rest| rest.starts_with(&END))
+    }
+
+    /// The key of nothing but the space; none where there is no whole space.
+    fn space(&self) -> Option<Self> {
+        let bytes = self.as_bytes();
+        let end = bytes.windows(END.len()).position(|pair| pair == END)?;
+        let mut key = Encoder::new();
+        key.push(&bytes[..end + END.len()]);
+        Some(key.finish())
     }
 
     /// The parts, the space first.
     pub fn parts(&self) -> Vec<Vec<u8>> {
         let mut parts = Vec::new();
         let mut part = Vec::new();
-        let mut bytes = self.0.iter().copied();
-        while let Some(byte) = bytes.next() {
-            match (byte, if byte == 0 { bytes.next() } else { None }) {
-                (0, Some(1)) => parts.push(std::mem::take(&mut part)),
-                (0, _) => part.push(0),
-                (byte, _) => part.push(byte),
+        let mut rest = self.as_bytes();
+        while let Some(zero) = rest.iter().position(|byte| *byte == 0) {
+            let (plain, after) = rest.split_at(zero);
+            part.extend_from_slice(plain);
+            match after.get(1) {
+                Some(1) => parts.push(std::mem::take(&mut part)),
+                _ => part.push(0),
             }
+            rest = after.get(2..).unwrap_or_default();
         }
         parts
     }
 }
 
-/// A key being put together: on the stack, so that it is allocated once, in its final size.
+impl PartialEq for RowKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for RowKey {}
+
+impl PartialOrd for RowKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for RowKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for RowKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// A key being put together.
 struct Encoder {
-    short: [u8; KEY_BYTES],
+    short: [u8; SHORT_BYTES],
     len: usize,
     /// All of it, once it has outgrown the room.
     long: Vec<u8>,
@@ -104,7 +164,7 @@ struct Encoder {
 impl Encoder {
     const fn new() -> Self {
         Self {
-            short: [0; KEY_BYTES],
+            short: [0; SHORT_BYTES],
             len: 0,
             long: Vec::new(),
         }
@@ -123,7 +183,12 @@ impl Encoder {
     }
 
     fn push_part(&mut self, part: &[u8]) {
-        // Nearly no part has a zero byte, so the pieces between them are copied whole.
+        // Nearly no part has a zero byte.
+        if !part.contains(&0) {
+            self.push(part);
+            self.push(&END);
+            return;
+        }
         let mut pieces = part.split(|byte| *byte == 0);
         self.push(pieces.next().unwrap_or_default());
         for piece in pieces {
@@ -134,11 +199,20 @@ impl Encoder {
     }
 
     fn finish(self) -> RowKey {
-        RowKey(if self.long.is_empty() {
-            self.short[..self.len].into()
+        let bytes = match self.long.is_empty() {
+            true => &self.short[..self.len],
+            false => &self.long,
+        };
+        let hash = HASHER.hash_one(bytes);
+        let encoded = if self.long.is_empty() {
+            Encoded::Short {
+                len: u8::try_from(self.len).expect("a short key is shorter than 256 bytes"),
+                bytes: self.short,
+            }
         } else {
-            self.long.into()
-        })
+            Encoded::Long(self.long.into())
+        };
+        RowKey { hash, encoded }
     }
 }
 
@@ -259,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_long_key_is_like_a_short_one() {
-        for len in [0, 1, 100, 180, 190, 191, 192, 193, 400] {
+        for len in (0..70).chain([100, 400]) {
             let part = vec![b'x'; len];
             let key = RowKey::new("s", &[&part, &[0, 7]]);
             assert_eq!(key.parts(), [b"s".to_vec(), part.clone(), vec![0, 7]]);

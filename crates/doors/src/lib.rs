@@ -1,4 +1,4 @@
-//! The ways in: HTTP, WebSocket, NATS, A2A, MCP, and later the console.
+//! The ways in: HTTP, WebSocket, NATS, A2A and MCP.
 //!
 //! Guarantees: every path has a rule that says who may use it; everything a remote can fill has a bound, and at the
 //! bound it is told to try again; an answer is given only after the node gave it.

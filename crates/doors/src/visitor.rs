@@ -29,6 +29,10 @@ use crate::ws::handshake::{Upgrade, call};
 
 /// How long the broker or the node may take for one envelope (AG-NAT-7).
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+/// How long the connection before, which has just ended, may take to leave: a node puts that on record first.
+const LEFT_WITHIN: Duration = Duration::from_secs(2);
+/// Between two attempts to have its place.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Envelopes that are kept while an answer is waited for; beyond it the oldest goes (AG-DLV-1).
 const HEARD: usize = 1_024;
 
@@ -105,7 +109,17 @@ impl Visitor {
             protocol: STATUS_PROTOCOL,
             authorization,
         };
-        let (stream, status) = call(&url, tls, &upgrade).await?;
+        let left_by = Instant::now() + LEFT_WITHIN;
+        let (stream, status) = loop {
+            match call(&url, tls, &upgrade).await {
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < left_by =>
+                {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                joined => break joined?,
+            }
+        };
         if !status {
             return Err(io::Error::other("the node does not answer frames"));
         }

@@ -89,12 +89,12 @@ pub(crate) fn differing_member(produced: &[u8], recorded: &Bytes) -> String {
     let own = produced
         .meta
         .iter()
-        .find(|member| !recorded.meta.contains(member));
+        .find(|member| recorded.meta.get(member.0) != Some(member.1));
     let other = || {
         recorded
             .meta
             .iter()
-            .find(|member| !produced.meta.contains(member))
+            .find(|member| produced.meta.get(member.0) != Some(member.1))
     };
     own.or_else(other)
         .map_or_else(|| "line".to_owned(), |(name, _)| format!("meta.{name}"))

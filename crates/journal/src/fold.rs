@@ -89,6 +89,11 @@ impl<S: Suite, B: Backing> Fold<S, B> {
         self.in_force.keyring()
     }
 
+    /// The settings and keys in force.
+    pub(crate) fn in_force(&self) -> &InForce<S> {
+        &self.in_force
+    }
+
     /// The settings in force.
     pub fn settings(&self) -> &S::Settings {
         self.in_force.settings()

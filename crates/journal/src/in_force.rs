@@ -1,15 +1,21 @@
 //! What is in force at a point of the log: the settings and the keys that its lines so far leave.
 
+use std::sync::Arc;
+
 use chancery_core::admin::{self, CONFIG, KEYS};
 use chancery_core::keys::{KeyRecord, Keyring};
 use chancery_core::protocol::Suite;
 use chancery_core::rows::{RowChange, RowKey, Rows, RowsDamaged};
 
+use crate::prepare::Terms;
+
 /// The settings and keys that hold after some line. Both follow the rows, so that a key or a configuration counts from
 /// the unit after the one that brought it, live and in replay.
 #[derive(Clone, Debug)]
 pub struct InForce<S: Suite> {
-    settings: S::Settings,
+    settings: Arc<S::Settings>,
+    /// Another one for other settings.
+    settings_version: u64,
     keyring: Keyring,
     config_rows: RowKey,
     key_rows: RowKey,
@@ -22,7 +28,8 @@ impl<S: Suite> InForce<S> {
     /// The rows cannot be read.
     pub fn of_rows(suite: &S, rows: &dyn Rows) -> Result<Self, RowsDamaged> {
         Ok(Self {
-            settings: suite.settings(rows)?,
+            settings: Arc::new(suite.settings(rows)?),
+            settings_version: 0,
             keyring: admin::keyring(rows)?,
             config_rows: RowKey::text(CONFIG, &[]),
             key_rows: RowKey::text(KEYS, &[]),
@@ -32,6 +39,19 @@ impl<S: Suite> InForce<S> {
     /// The settings.
     pub fn settings(&self) -> &S::Settings {
         &self.settings
+    }
+
+    /// What lines can be read under from here on.
+    pub fn terms(&self) -> Terms<S> {
+        Terms {
+            keys: self.keyring.clone(),
+            settings: Some((self.settings_version, Arc::clone(&self.settings))),
+        }
+    }
+
+    /// Whether these are still the settings in force.
+    pub(crate) fn has_settings(&self, version: u64) -> bool {
+        self.settings_version == version
     }
 
     /// The keys. Copies are cheap.
@@ -58,7 +78,8 @@ impl<S: Suite> InForce<S> {
         changes: &[RowChange],
     ) -> Result<(), RowsDamaged> {
         if below(changes, &self.config_rows).next().is_some() {
-            self.settings = suite.settings(rows)?;
+            self.settings = Arc::new(suite.settings(rows)?);
+            self.settings_version += 1;
         }
         for (key, change) in below(changes, &self.key_rows.clone()) {
             match change {

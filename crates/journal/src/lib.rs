@@ -28,7 +28,7 @@ pub use fold::{Fold, Produced, Recorded};
 pub use head::{Chain, Head};
 pub use in_force::InForce;
 pub use lines::Lines;
-pub use prepare::{Prepared, changes_keys, prepare};
+pub use prepare::{Prepared, Terms, changes_keys, prepare, prepare_under};
 pub use replay::{ReplayReport, Replayer};
 pub use units::{MAX_UNIT_LINES, UnitTooLong, Units};
 pub use verify::{Check, Finding, LineCheck, MAX_FINDINGS, NOT_PROVEN, Verifier, VerifyReport};

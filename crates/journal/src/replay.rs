@@ -12,7 +12,7 @@ use crate::divergence::{Divergence, Reason};
 use crate::fold::{Fold, Produced, Recorded};
 use crate::head::Head;
 use crate::line::LineFault;
-use crate::prepare::Prepared;
+use crate::prepare::{Prepared, Terms};
 use crate::units::Units;
 
 /// What replay found.
@@ -80,6 +80,11 @@ impl<S: Suite> Replayer<S> {
         self.fold.keyring()
     }
 
+    /// What lines are best prepared under from here on.
+    pub fn terms(&self) -> Terms<S> {
+        self.fold.in_force().terms()
+    }
+
     /// The first divergence so far: a caller that only wants that can stop.
     pub fn divergence(&self) -> Option<&Divergence> {
         self.report.divergence.as_ref()
@@ -89,7 +94,7 @@ impl<S: Suite> Replayer<S> {
     pub fn take(&mut self, mut prepared: Prepared) {
         let signature = prepared.signature_under(self.fold.suite(), self.fold.keyring());
         if self.units.unfinished().is_empty() {
-            self.input = prepared.take_input::<S>();
+            self.input = prepared.take_input(self.fold.in_force());
         }
         let place = self.report.head.seq + 1;
         self.report.verified += 1;

@@ -74,6 +74,8 @@ pub enum Check {
 pub struct Finding {
     /// The number that the line should have, going by the one before it.
     pub seq: Seq,
+    /// Which of the lines that were taken it is, from 1: also where numbers jump back and forth.
+    pub line: u64,
     /// What is wrong.
     pub check: Check,
 }
@@ -245,7 +247,8 @@ impl<S: Suite> Verifier<S> {
     fn find(&mut self, seq: Seq, check: Check) {
         self.report.found += 1;
         if self.report.findings.len() < MAX_FINDINGS {
-            self.report.findings.push(Finding { seq, check });
+            let line = self.report.lines;
+            self.report.findings.push(Finding { seq, line, check });
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chancery_core::decision::{Aside, Unit};
 use chancery_core::delivery::{Delivery, OUTBOX};
-use chancery_core::inbox::{is_open_page, of_open_page};
+use chancery_core::inbox::is_open_page;
 use chancery_core::line::Seq;
 use chancery_core::protocol::Suite;
 use chancery_core::rows::{RowChange, RowKey};
@@ -73,11 +73,7 @@ impl<S: Suite> AfterCommit for Follow<S> {
         {
             self.gate.fail(&error.to_string());
         }
-        for (key, _) in rows {
-            if let Some(name) = of_open_page(key) {
-                self.inboxes.arrived(&name);
-            }
-        }
+        self.inboxes.others_arrived(rows);
         if rows.iter().any(|(key, _)| is_of_peer(key)) {
             self.peers_changed.send_replace(());
         }

@@ -58,6 +58,18 @@ impl Office {
         left.map(|_| ()).map_err(NotJoined::Refused)
     }
 
+    /// Returns once a peer is hosted here no more.
+    pub async fn agh_left(&self, id: &str) {
+        let key = agent_key(ProtocolName::Agh, id);
+        let mut changed = self.peers_changed();
+        // What cannot be read now is looked up after the next change.
+        while !matches!(self.row::<PeerRecord>(&key), Ok(None)) {
+            if changed.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// After a start nobody is connected: those whom a crash left on record leave. Gives their number.
     pub async fn agh_nobody_connected(&self) -> Result<usize, NotJoined> {
         let peers = self.agh_peers().map_err(NotJoined::Store)?;

@@ -209,7 +209,11 @@ impl Office {
         };
         self.seal_emitted(&mut outcome);
         if let Some(seen) = outcome.seen.clone() {
-            self.others().tell(&Word::Seen(Box::new(seen.clone())));
+            self.others().tell(&Word::Seen {
+                told_ms: self.others().told_ms(),
+                ago_s: 0,
+                seen: Box::new(seen.clone()),
+            });
             let now = self.gate().clock().now().unix_seconds();
             lock(self.agh()).presence.see(seen, now);
         }

@@ -5,12 +5,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use chancery_core::inbox::{InboxName, Page, full_page_key, full_pages_prefix, open_page_key};
+use chancery_core::inbox::{
+    InboxName, Page, full_page_key, full_pages_prefix, of_open_page, open_page_key,
+};
 use chancery_core::line::Seq;
 use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_store::{Store, StoreError};
 use hashbrown::HashMap;
 use tokio::sync::Notify;
+
+/// Full pages that one scan brings.
+const PAGES_AT_ONCE: usize = 64;
 
 /// An entry as it lies in an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,6 +217,19 @@ impl Inboxes {
         }
     }
 
+    /// Others may have put entries into the inboxes whose open pages are among these rows.
+    pub(crate) fn others_arrived(&self, rows: &[RowChange]) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever begins to wait after this looks into the rows first.
+        if waiting.is_empty() {
+            return;
+        }
+        let names = rows.iter().filter_map(|(key, _)| of_open_page(key));
+        for notify in names.filter_map(|name| waiting.remove(&name)) {
+            notify.notify_waiters();
+        }
+    }
+
     fn seqs_after(
         &self,
         name: &InboxName,
@@ -224,7 +242,7 @@ impl Inboxes {
         let prefix = full_pages_prefix(name);
         let mut last_page = full_page_key(name, after);
         while seqs.len() < limit {
-            let pages = self.store.scan(&prefix, Some(&last_page), 16)?;
+            let pages = self.store.scan(&prefix, Some(&last_page), PAGES_AT_ONCE)?;
             let Some((key, _)) = pages.last() else { break };
             last_page = key.clone();
             for (_, bytes) in &pages {

@@ -179,9 +179,9 @@ mod tests {
         assert!(lanes.take(&mut taken, 3));
         assert_eq!(taken, ["b", "d", "a"]);
         lanes.let_go();
-        lanes.push_front(vec!["e"]);
+        lanes.push_front(vec!["e", "f"]);
         assert!(lanes.take(&mut taken, 3));
-        assert_eq!(taken, ["b", "d", "a", "e", "c"]);
+        assert_eq!(taken, ["b", "d", "a", "e", "f", "c"]);
     }
 
     #[test]

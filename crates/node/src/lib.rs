@@ -20,6 +20,7 @@ mod gate;
 pub mod guide;
 mod inboxes;
 mod lanes;
+mod lateness;
 mod leave;
 mod node;
 mod office;

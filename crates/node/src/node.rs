@@ -1,6 +1,7 @@
 //! A node: the gate with everything that works around it, from start to clean stop.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use chancery_agh::settings::Settings as AghSettings;
@@ -23,11 +24,12 @@ use crate::clock::{Clock, Entropy};
 use crate::duties::Duties;
 use crate::gate::{Gate, GateLimits, Overloaded, Parts, Permit};
 use crate::inboxes::Inboxes;
+use crate::lateness::Lateness;
 use crate::leave::{Leave, Suspended};
 use crate::others::{Others, Word};
 use crate::outbox::{Bus, Carrier, Outbox};
 use crate::overlay::Overlay;
-use crate::rates::{Rates, TELL_EVERY};
+use crate::rates::{FILLED_AGAIN_AFTER, Rates, TELL_EVERY};
 use crate::sequencer::Decided;
 use crate::sidelogs::SideLogs;
 use crate::soft::{self, SharedAgh, Soft, SoftLimits};
@@ -257,18 +259,50 @@ impl<S: Suite> Node<S> {
             Arc::clone(&self.agh),
             self.gate.clock().clone(),
         );
-        self.others.listen(move |_, word| match word {
-            Word::Used(used) => {
-                let now = Instant::now();
-                for (sender, times) in used {
-                    rates.used_elsewhere(sender, *times, now);
+        let others = Arc::downgrade(&self.others);
+        let asked = AtomicBool::new(false);
+        let lateness = Mutex::new(Lateness::new(Instant::now()));
+        let late = move |from: &str, told_ms: u64| {
+            let mut lateness = lateness.lock().unwrap_or_else(PoisonError::into_inner);
+            lateness.of(from, told_ms, Instant::now())
+        };
+        self.others.listen(move |from, word| {
+            // Whoever hears one word will hear the answers too.
+            if !asked.swap(true, Ordering::AcqRel)
+                && let Some(others) = others.upgrade()
+            {
+                others.tell(&Word::WhoIsPresent);
+            }
+            match word {
+                Word::Used { told_ms, by } => {
+                    if late(from, *told_ms) > FILLED_AGAIN_AFTER {
+                        return;
+                    }
+                    let now = Instant::now();
+                    for (sender, times) in by {
+                        rates.used_elsewhere(sender, *times, now);
+                    }
                 }
+                Word::Seen {
+                    told_ms,
+                    ago_s,
+                    seen,
+                } => {
+                    // What is heard at once after a pause was said during it.
+                    let late_s = i64::try_from(late(from, *told_ms).as_secs()).unwrap_or(i64::MAX);
+                    let now = clock.now().unix_seconds();
+                    let at = now.saturating_sub(late_s).saturating_sub(*ago_s);
+                    let mut agh = soft::lock(&agh);
+                    agh.presence.hear((**seen).clone(), at, now);
+                }
+                Word::WhoIsPresent => {
+                    if let Some(others) = others.upgrade() {
+                        let now = clock.now().unix_seconds();
+                        tell_who_is_present(&others, &soft::lock(&agh), now);
+                    }
+                }
+                _ => {}
             }
-            Word::Seen(seen) => {
-                let now = clock.now().unix_seconds();
-                soft::lock(&agh).presence.see((**seen).clone(), now);
-            }
-            _ => {}
         });
     }
 
@@ -458,14 +492,30 @@ fn soft_state(
 /// Senders that one word is about.
 const TOLD_TOGETHER: usize = 1_000;
 
+/// Remote peers that a node that has just started is told of; of the others it hears when they greet.
+const PRESENT_TOLD: usize = 1_000;
+
+/// Tells the others which remote peers were seen here or told here, and how long ago.
+fn tell_who_is_present(others: &Others, agh: &AghSoft, now: i64) {
+    for (seen, at) in agh.presence.latest(PRESENT_TOLD, now) {
+        others.tell(&Word::Seen {
+            told_ms: others.told_ms(),
+            ago_s: now.saturating_sub(at),
+            seen: Box::new(seen),
+        });
+    }
+}
+
 /// Tells the others what senders use here, for ever.
 async fn tell_of_rates(rates: Rates, others: Arc<Others>) {
     let mut tick = tokio::time::interval(TELL_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
+        let told_ms = others.told_ms();
         for used in rates.worth_telling().chunks(TOLD_TOGETHER) {
-            others.tell(&Word::Used(used.to_vec()));
+            let by = used.to_vec();
+            others.tell(&Word::Used { told_ms, by });
         }
     }
 }

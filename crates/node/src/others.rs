@@ -2,6 +2,7 @@
 //! refuses or reaches less for a moment, and no row depends on it.
 
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use chancery_agh::soft::Seen;
 use chancery_store::{Note, Store};
@@ -14,9 +15,23 @@ use crate::outbox::Carried;
 #[serde(rename_all = "snake_case")]
 pub enum Word {
     /// What senders used of their allowance since the last word about it.
-    Used(Vec<(String, u32)>),
+    Used {
+        /// When this is told, by [`Others::told_ms`].
+        told_ms: u64,
+        /// Who, and how often.
+        by: Vec<(String, u32)>,
+    },
     /// A remote AGH peer gave a sign of life.
-    Seen(Box<Seen>),
+    Seen {
+        /// When this is told, by [`Others::told_ms`].
+        told_ms: u64,
+        /// How many seconds before that it was.
+        ago_s: i64,
+        /// The sign.
+        seen: Box<Seen>,
+    },
+    /// Whoever knows remote AGH peers says which.
+    WhoIsPresent,
     /// This node is there, and has connections of this sum.
     Here {
         /// Another one for other connections.
@@ -85,6 +100,7 @@ type Ear = Box<dyn Fn(&str, &Word) + Send + Sync>;
 /// The other nodes of the journal.
 pub struct Others {
     store: Arc<dyn Store>,
+    started: Instant,
     ears: RwLock<Vec<Ear>>,
 }
 
@@ -92,6 +108,7 @@ impl Others {
     pub(crate) fn new(store: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             store,
+            started: Instant::now(),
             ears: RwLock::default(),
         })
     }
@@ -99,6 +116,11 @@ impl Others {
     /// Whether there may be any.
     pub fn may_be(&self) -> bool {
         self.store.is_shared()
+    }
+
+    /// When a word is told: by a clock that counts from any moment, for whoever hears it late.
+    pub fn told_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// What they call this node.

@@ -10,7 +10,7 @@ use chancery_core::decision::WindowsBelow;
 use chancery_core::rows::{Lookup, Row, RowChange, RowKey, Rows, RowsDamaged};
 use chancery_core::time::Time;
 use chancery_core::window::{Remember, WindowId, WindowName};
-use chancery_store::Store;
+use chancery_store::{Store, StoreError};
 use hashbrown::HashMap;
 
 /// How many rows one scan brings at most; a rule that needs more is wrong.
@@ -22,6 +22,8 @@ pub(crate) struct Overlay {
     rows: HashMap<RowKey, (u64, Option<Row>)>,
     records: HashMap<(WindowName, WindowId), (u64, Remember)>,
     batches: VecDeque<Changed>,
+    /// Committed rows that are kept for one decision, whatever the store keeps in memory.
+    held: HashMap<RowKey, Option<Row>>,
 }
 
 /// What a batch touched, so that it can be let go.
@@ -38,7 +40,21 @@ impl Overlay {
             rows: HashMap::new(),
             records: HashMap::new(),
             batches: VecDeque::new(),
+            held: HashMap::new(),
         }
+    }
+
+    /// Reads committed rows and keeps them until they are let go of. They are of the moment in which decisions are made,
+    /// or the store says that it was disturbed.
+    pub(crate) fn hold(&mut self, keys: &[RowKey]) -> Result<(), StoreError> {
+        let rows = self.store.load(keys)?;
+        self.held = keys.iter().cloned().zip(rows).collect();
+        Ok(())
+    }
+
+    /// Lets go of what was kept for one decision.
+    pub(crate) fn let_go(&mut self) {
+        self.held.clear();
     }
 
     /// Takes in what a unit of `batch` changes.
@@ -110,7 +126,11 @@ impl Rows for Overlay {
         match self.rows.get(key) {
             Some((_, Some(row))) => Lookup::Found(row.clone()),
             Some((_, None)) => Lookup::Absent,
-            None => self.store.peek(key),
+            None => match self.held.get(key) {
+                Some(Some(row)) => Lookup::Found(row.clone()),
+                Some(None) => Lookup::Absent,
+                None => self.store.peek(key),
+            },
         }
     }
 

@@ -114,8 +114,12 @@ impl<'r> Verdict<'r> {
 impl<S: Suite> Node<S> {
     /// An envelope has come.
     pub(crate) fn passage(&self, protocol: ProtocolName) -> Passage {
+        self.passage_since(protocol, Instant::now())
+    }
+
+    /// The same of one that came a moment ago.
+    pub(crate) fn passage_since(&self, protocol: ProtocolName, began: Instant) -> Passage {
         let is_told = tracing::enabled!(target: DECISION, tracing::Level::INFO);
-        let began = Instant::now();
         let trace = |spans| Spans::trace(spans, trace::here().as_ref());
         Passage {
             protocol,
@@ -185,17 +189,15 @@ impl<S: Suite> Node<S> {
             Verdict::Rejected(refusal) => refusal.message_id.as_deref(),
             _ => None,
         };
-        // Names of value-context agents leave hashed only (CH-JRN-11).
-        let hashed = names.sender.as_deref().filter(|_| is_hashed(passage));
-        let hashed = hashed.map(|sender| self.side_logs().hashed(sender));
-        let sender = hashed.as_deref().or(names.sender.as_deref());
+        let sender = names.sender.as_deref();
+        let sender = sender.map(|name| self.side_logs().in_process_log(passage.protocol, name));
         tracing::info!(
             target: DECISION,
             protocol = passage.protocol.as_str(),
             verdict = told,
             reason,
             seq = passage.seq,
-            sender,
+            sender = sender.as_deref(),
             message_id = names.message_id.as_deref().or(of_refusal),
             micros = u64::try_from(passage.began.elapsed().as_micros()).unwrap_or(u64::MAX),
         );
@@ -233,8 +235,4 @@ fn end_trace(passage: &Passage, traced: &Traced, verdict: Verdict<'_>) {
     attributes.extend(seq.map(|seq| ("chancery.seq", AttributeValue::Number(seq))));
     let is_fault = matches!(verdict, Verdict::Rejected(refusal) if refusal.whose != Whose::Sender);
     traced.trace.concluded(passage.began, attributes, is_fault);
-}
-
-fn is_hashed(passage: &Passage) -> bool {
-    passage.protocol == ProtocolName::ValueContext
 }

@@ -13,6 +13,9 @@ use hashbrown::HashMap;
 const SENDERS: usize = 100_000;
 /// How often the others are told.
 pub(crate) const TELL_EVERY: Duration = Duration::from_millis(100);
+/// An allowance is full after this time. Whoever hears of use that is longer ago (it was paused, or cut off) takes nothing
+/// off for it: what was used then has been filled up again since.
+pub(crate) const FILLED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// The part of an allowance that is worth telling of.
 const WORTH_TELLING: u32 = 100;
 /// Seconds of an allowance that can be owed at most.

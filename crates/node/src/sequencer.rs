@@ -30,9 +30,10 @@ use crate::trace::{Stage, Traced};
 /// How many inputs are decided before their batch is handed on.
 pub(crate) const BATCH_INPUTS: usize = 1_024;
 
-/// How often an input may be parked for rows that it was parked for before: they were evicted again in between.
-/// A store that cannot keep them at all must not keep a decision for ever.
-const PARKED_IN_VAIN_AT_MOST: u32 = 256;
+/// How often rows are fetched in vain for an input by another thread: they were evicted before it was decided. After that
+/// the thread that decides reads them itself. Two rows of one decision may lie where a small cache has room for one of
+/// them, and then no fetch would ever bring both.
+const FETCHED_IN_VAIN_AT_MOST: u32 = 4;
 
 /// An input on its way to a decision.
 pub(crate) struct Entry<S: Suite> {
@@ -52,6 +53,13 @@ pub(crate) struct Entry<S: Suite> {
     pub(crate) permit: Option<OwnedSemaphorePermit>,
     /// Where its trace is recorded.
     pub(crate) traced: Option<Traced>,
+}
+
+impl<S: Suite> Entry<S> {
+    /// Whether the thread that decides reads the rows that it lacked.
+    fn reads_itself(&self) -> bool {
+        self.parked_in_vain > FETCHED_IN_VAIN_AT_MOST
+    }
 }
 
 /// What came of an input, told after the commit.
@@ -246,6 +254,10 @@ impl<S: Suite> Sequencer<S> {
         if let Some(traced) = &mut entry.traced {
             traced.begins();
         }
+        if entry.reads_itself() && !self.read(&entry.fetched, still) {
+            batch.undecided.push(entry);
+            return;
+        }
         let now = self.decision_time(entry.received);
         self.soft.begin(now);
         let before = Before {
@@ -265,6 +277,7 @@ impl<S: Suite> Sequencer<S> {
             by_position,
             before,
         );
+        self.overlay.let_go();
         if still.was_disturbed() {
             self.soft.take_back();
             batch.undecided.push(entry);
@@ -300,6 +313,16 @@ impl<S: Suite> Sequencer<S> {
             }
             Outcome::Damaged(damage) => self.shared.fail(&damage.to_string()),
         }
+    }
+
+    /// Reads rows for one decision; whether they are of its moment.
+    fn read(&mut self, keys: &[RowKey], still: &Still<'_>) -> bool {
+        match self.overlay.hold(keys) {
+            Ok(()) => return true,
+            Err(_) if still.was_disturbed() => {}
+            Err(error) => self.shared.fail(&error.to_string()),
+        }
+        false
     }
 
     /// The later of the time the input came and the journal's latest (CH-JRN-14); a fixed clock has no floor.
@@ -387,12 +410,12 @@ impl<S: Suite> Sequencer<S> {
             }
         }
         if entry.fetched.len() == fetched {
+            if entry.reads_itself() {
+                self.shared
+                    .fail("a decision asks for rows that it was given");
+                return;
+            }
             entry.parked_in_vain += 1;
-        }
-        if entry.parked_in_vain > PARKED_IN_VAIN_AT_MOST {
-            self.shared
-                .fail("a decision keeps asking for rows that were fetched");
-            return;
         }
         self.parked.push(entry);
     }
@@ -401,6 +424,8 @@ impl<S: Suite> Sequencer<S> {
     /// before it was decided goes alone, so that they do not make each other's way again.
     fn fetch_parked(&mut self) {
         let parked = std::mem::take(&mut self.parked);
+        let (ready, parked): (Vec<_>, Vec<_>) = parked.into_iter().partition(Entry::reads_itself);
+        self.shared.lanes.push_front(ready);
         let (alone, together): (Vec<_>, Vec<_>) = parked
             .into_iter()
             .partition(|entry| entry.parked_in_vain > 0);

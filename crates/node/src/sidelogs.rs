@@ -1,6 +1,8 @@
 //! The side logs: what was refused, and what was ignored, repeated or soft, both without bodies (CH-JRN-6); and, for
 //! the owner alone, critical and emergency escalations in full (VX-AUD-2). Never the journal.
 
+use std::borrow::Cow;
+
 use chancery_core::decision::{Audit, Event};
 use chancery_core::digest::{Sha256, hex};
 use chancery_core::line::{ProtocolName, Seq};
@@ -158,8 +160,16 @@ impl SideLogs {
         );
     }
 
+    /// A name as the process's log has it: those of value-context agents leave hashed only (CH-JRN-11).
+    pub(crate) fn in_process_log<'n>(&self, protocol: ProtocolName, name: &'n str) -> Cow<'n, str> {
+        match protocol {
+            ProtocolName::ValueContext => self.hashed(name).into(),
+            _ => name.into(),
+        }
+    }
+
     /// A name as logs have it: the same for the same name, on this node alone.
-    pub(crate) fn hashed(&self, name: &str) -> String {
+    fn hashed(&self, name: &str) -> String {
         let mut hash = Sha256::new();
         hash.update(&self.salt);
         hash.update(name.as_bytes());

@@ -191,7 +191,7 @@ impl Chancery {
             .filter(|seed| seed.digest.hex() == *digest)
             .ok_or_else(|| RowsDamaged(format!("{SEED_NEEDED} {digest} is needed and not here")))?;
         for (key, row) in seed.rows().iter() {
-            cx.put_bytes(key.clone(), row.bytes().clone());
+            cx.put_bytes(key, row.bytes().clone());
         }
         cx.put(planted_key(), digest);
         Ok(())
@@ -363,16 +363,25 @@ impl Suite for Chancery {
         line: &Line,
         envelope: Option<&Value<'_>>,
         keys: &Keyring,
+        settings: Option<&AllSettings>,
     ) -> (SignatureCheck, Option<AnyInput>) {
         match line.protocol {
             ProtocolName::ValueContext => {
-                let (check, input) = self.value_context.check_and_reread(line, envelope, keys);
-                (check, input.map(AnyInput::ValueContext))
+                let settings = settings.map(|all| &all.value_context);
+                let checked = self
+                    .value_context
+                    .check_and_reread(line, envelope, keys, settings);
+                (checked.0, checked.1.map(AnyInput::ValueContext))
             }
-            ProtocolName::Vibe => (self.vibe.check_signature(line, keys), None),
+            ProtocolName::Vibe => {
+                let settings = settings.map(|all| &all.vibe);
+                let checked = self.vibe.check_and_reread(line, envelope, keys, settings);
+                (checked.0, checked.1.map(AnyInput::Vibe))
+            }
             ProtocolName::Vacant => {
-                let (check, input) = self.vacant.check_and_reread(line, envelope, keys);
-                (check, input.map(AnyInput::Vacant))
+                let settings = settings.map(|all| &all.vacant);
+                let checked = self.vacant.check_and_reread(line, envelope, keys, settings);
+                (checked.0, checked.1.map(AnyInput::Vacant))
             }
             ProtocolName::Agh => (self.agh.check_signature(line, keys), None),
             _ => (SignatureCheck::NotSigned, None),

@@ -5,7 +5,7 @@
 //!
 //! What was looked up is kept in memory until the next change of any token is committed: a request reads no store.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use chancery_core::admin::{Act, TokenRecord, token_key};
 use chancery_core::digest::Sha256Digest;
@@ -33,21 +33,21 @@ struct Known {
     /// The number of token changes that these were looked up after.
     changes: u64,
     /// By half of a token's hash, so that a table finds it: the whole hash and the record.
-    tokens: HashMap<[u8; 16], (Sha256Digest, TokenRecord)>,
+    tokens: HashMap<[u8; 16], (Sha256Digest, Arc<TokenRecord>)>,
 }
 
 impl Shown {
-    fn find(&self, hash: &Sha256Digest, changes: u64) -> Option<TokenRecord> {
+    fn find(&self, hash: &Sha256Digest, changes: u64) -> Option<Arc<TokenRecord>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if known.changes != changes {
             return None;
         }
         let (kept, record) = known.tokens.get(&half(hash))?;
-        bool::from(kept.0.ct_eq(&hash.0)).then(|| record.clone())
+        bool::from(kept.0.ct_eq(&hash.0)).then(|| Arc::clone(record))
     }
 
     /// Keeps what was looked up after so many changes.
-    fn keep(&self, hash: Sha256Digest, record: &TokenRecord, changes: u64) {
+    fn keep(&self, hash: Sha256Digest, record: &Arc<TokenRecord>, changes: u64) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.changes > changes {
             return;
@@ -56,7 +56,7 @@ impl Shown {
             known.tokens.clear();
             known.changes = changes;
         }
-        known.tokens.insert(half(&hash), (hash, record.clone()));
+        known.tokens.insert(half(&hash), (hash, Arc::clone(record)));
     }
 }
 
@@ -158,7 +158,7 @@ impl Office {
     }
 
     /// Whose token this is, where it was shown lately; else it has to be looked up.
-    pub fn bearer_at_hand(&self, token: &str) -> Option<TokenRecord> {
+    pub fn bearer_at_hand(&self, token: &str) -> Option<Arc<TokenRecord>> {
         let hash = Sha256Digest::of(token.as_bytes());
         self.shown_tokens.find(&hash, self.gate().token_changes())
     }
@@ -169,7 +169,7 @@ impl Office {
     }
 
     /// Whose token this is; none for any text that is not a token in force.
-    pub fn bearer(&self, token: &str) -> Result<Option<TokenRecord>, StoreError> {
+    pub fn bearer(&self, token: &str) -> Result<Option<Arc<TokenRecord>>, StoreError> {
         // Before the look: what changes meanwhile must not be missed.
         let changes = self.gate().token_changes();
         let hash = Sha256Digest::of(token.as_bytes());
@@ -183,7 +183,7 @@ impl Office {
             return Ok(None);
         }
         let record: Option<TokenRecord> = self.row(&token_key(&id))?;
-        let record = record.filter(|record| !record.revoked);
+        let record = record.filter(|record| !record.revoked).map(Arc::new);
         if let Some(record) = &record {
             self.shown_tokens.keep(hash, record, changes);
         }

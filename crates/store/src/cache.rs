@@ -7,8 +7,9 @@
 //! Every batch of changes has a number, the *change*. A row carries the change that last touched it and is clean
 //! once `written`, the last change that the index holds, has reached it. No pass over rows is needed to unpin them.
 //!
-//! As long as a shard of an index that was empty at the start has dropped no row, it holds all there are: what it does
-//! not have is absent, and nobody has to ask the index. That is every first contact of a young node.
+//! A cache keeps in mind which rows are in the index alone (`dropped.rs`): those that it dropped, and those that were there
+//! at the start, once it was told of all of them. What it neither holds nor may have dropped is absent, and nobody has to
+//! ask the index. That is every first contact.
 //!
 //! **Why a load cannot bring back an old row.** A load reads the index without a lock on the cache, so a newer
 //! value could be committed, written and evicted meanwhile, and the old one put in its place. Therefore a loader
@@ -23,6 +24,8 @@ use chancery_core::rows::{Lookup, Row, RowChange, RowKey};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
+use crate::dropped::Dropped;
+
 const SHARDS: usize = 64;
 
 /// Below this a cache could not hold what a handful of decisions read, and they would fetch forever.
@@ -33,6 +36,12 @@ const ENTRY_BYTES: usize = 96;
 
 /// What a row costs besides its bytes and the value that they stand for.
 const ROW_BYTES: usize = 88;
+
+/// The part of a cache's bound that its filters of dropped rows take.
+const DROPPED_SHARE: usize = 8;
+
+/// How long a row usually is.
+const USUAL_ROW_BYTES: usize = 256;
 
 /// How many entries one insertion looks at to make room: eviction keeps up, and no insertion is slow.
 const HAND_STEPS: usize = 16;
@@ -49,8 +58,7 @@ pub struct Cache {
 
 #[derive(Default)]
 struct Shard {
-    /// Whether every row of this shard is here, none in the index alone.
-    is_whole: bool,
+    elsewhere: Elsewhere,
     table: HashTable<usize>,
     entries: Vec<Option<Entry>>,
     free: Vec<usize>,
@@ -58,23 +66,43 @@ struct Shard {
     bytes: usize,
 }
 
+/// What is known of the rows that are in the index alone.
+#[derive(Default)]
+enum Elsewhere {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// Those that were dropped and those that were told of; there may be more.
+    Some(Dropped),
+    /// All.
+    All(Dropped),
+}
+
+/// What a cache begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Index {
+    /// An index without a row.
+    Empty,
+    /// One whose rows the cache will be told of ([`Cache::learn`]).
+    Told,
+    /// One with rows that nobody tells of.
+    Unknown,
+}
+
 struct Entry {
     key: RowKey,
     hash: u64,
     value: Option<Row>,
     change: u64,
+    /// What it is counted for.
+    cost: usize,
     was_read: AtomicBool,
 }
 
-impl Entry {
-    fn cost(&self) -> usize {
-        cost(&self.key, self.value.as_ref())
-    }
-}
-
-/// The row's bytes, and what rules make of them: names, numbers and texts in allocations of their own.
+/// The row's bytes, and what rules make of them: names, numbers and texts in allocations of their own. A row without
+/// bytes yet is counted as one of usual length until the index has it.
 fn row_cost(row: &Row) -> usize {
-    ROW_BYTES + 3 * row.len()
+    ROW_BYTES + 3 * row.known_len().unwrap_or(USUAL_ROW_BYTES)
 }
 
 pub(crate) fn cost(key: &RowKey, value: Option<&Row>) -> usize {
@@ -82,19 +110,25 @@ pub(crate) fn cost(key: &RowKey, value: Option<&Row>) -> usize {
 }
 
 impl Cache {
-    /// An empty cache of about `limit_bytes`, at least [`LEAST_CACHE_BYTES`]. `is_whole` says that the index is empty
-    /// as well.
-    pub fn new(limit_bytes: usize, is_whole: bool) -> Self {
+    /// An empty cache of about `limit_bytes`, at least [`LEAST_CACHE_BYTES`].
+    pub fn new(limit_bytes: usize, index: Index) -> Self {
+        let shard_bytes = limit_bytes.max(LEAST_CACHE_BYTES) / SHARDS;
+        let filter_bytes = shard_bytes / DROPPED_SHARE;
         let shard = |_| {
+            let dropped = Dropped::new(filter_bytes);
             RwLock::new(Shard {
-                is_whole,
+                elsewhere: match index {
+                    Index::Empty => Elsewhere::All(dropped),
+                    Index::Told => Elsewhere::Some(dropped),
+                    Index::Unknown => Elsewhere::Unknown,
+                },
                 ..Shard::default()
             })
         };
         Self {
             shards: (0..SHARDS).map(shard).collect(),
             hasher: DefaultHashBuilder::default(),
-            shard_limit_bytes: limit_bytes.max(LEAST_CACHE_BYTES) / SHARDS,
+            shard_limit_bytes: shard_bytes - filter_bytes,
             bytes: AtomicUsize::new(0),
             written: AtomicU64::new(0),
         }
@@ -112,7 +146,7 @@ impl Cache {
                 entry.was_read.store(true, Ordering::Relaxed);
                 entry.value.clone().map_or(Lookup::Absent, Lookup::Found)
             }
-            None if shard.is_whole => Lookup::Absent,
+            None if shard.knows_absent(hash) => Lookup::Absent,
             None => Lookup::NotLoaded,
         }
     }
@@ -165,6 +199,47 @@ impl Cache {
         self.written.store(change, Ordering::SeqCst);
     }
 
+    /// Tells of rows that are in the index. They may be removed meanwhile: of those it suspects in vain.
+    pub fn learn<'k>(&self, keys: impl IntoIterator<Item = &'k RowKey>) {
+        for key in keys {
+            let hash = self.hasher.hash_one(key);
+            let mut shard = self
+                .shard(hash)
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            shard.note_elsewhere(hash);
+        }
+    }
+
+    /// It was told of every row that was in the index when it was made.
+    pub fn learned_all(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            if let Elsewhere::Some(dropped) = &mut shard.elsewhere {
+                shard.elsewhere = Elsewhere::All(std::mem::take(dropped));
+            }
+        }
+    }
+
+    /// How many rows can be told of before it suspects too many in vain.
+    pub fn room_to_learn(&self) -> usize {
+        self.shard_limit_bytes * SHARDS / DROPPED_SHARE
+    }
+
+    /// Counts rows anew that have their bytes now.
+    pub fn recount<'r>(&self, rows: impl IntoIterator<Item = (&'r RowKey, &'r Option<Row>)>) {
+        for (key, _) in rows.into_iter().filter(|(_, value)| value.is_some()) {
+            let hash = self.hasher.hash_one(key);
+            let mut shard = self
+                .shard(hash)
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            let before = shard.bytes;
+            shard.recount(hash, key);
+            self.account(before, shard.bytes);
+        }
+    }
+
     /// Drops what is over the bound: after rows became clean that had to be kept.
     pub fn shrink(&self) {
         let written = self.written();
@@ -207,6 +282,18 @@ impl Shard {
         self.entries[*slot].as_ref()
     }
 
+    /// Whether a row that is not here is nowhere.
+    fn knows_absent(&self, hash: u64) -> bool {
+        matches!(&self.elsewhere, Elsewhere::All(dropped) if !dropped.may_have(hash))
+    }
+
+    fn note_elsewhere(&mut self, hash: u64) {
+        match &mut self.elsewhere {
+            Elsewhere::Some(dropped) | Elsewhere::All(dropped) => dropped.note(hash),
+            Elsewhere::Unknown => {}
+        }
+    }
+
     fn is_at(&self, slot: usize, key: &RowKey) -> bool {
         self.entries[slot]
             .as_ref()
@@ -221,21 +308,23 @@ impl Shard {
             .copied()
         {
             if let Some(entry) = &mut self.entries[slot] {
-                self.bytes -= entry.cost();
+                self.bytes -= entry.cost;
+                entry.cost = cost(key, value.as_ref());
                 entry.value = value;
                 entry.change = change;
-                self.bytes += entry.cost();
+                self.bytes += entry.cost;
             }
             return slot;
         }
         let entry = Entry {
             key: key.clone(),
             hash,
+            cost: cost(key, value.as_ref()),
             value,
             change,
             was_read: AtomicBool::new(true),
         };
-        self.bytes += entry.cost();
+        self.bytes += entry.cost;
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.entries[slot] = Some(entry);
@@ -251,6 +340,16 @@ impl Shard {
             entries[*slot].as_ref().map_or(0, |entry| entry.hash)
         });
         slot
+    }
+
+    fn recount(&mut self, hash: u64, key: &RowKey) {
+        let slot = self.table.find(hash, |slot| self.is_at(*slot, key));
+        let Some(slot) = slot.copied() else { return };
+        if let Some(entry) = &mut self.entries[slot] {
+            self.bytes -= entry.cost;
+            entry.cost = cost(key, entry.value.as_ref());
+            self.bytes += entry.cost;
+        }
     }
 
     /// Drops clean rows that nobody read lately, as far as the bound asks for it, but not the one just put in:
@@ -285,8 +384,10 @@ impl Shard {
         let Some(entry) = self.entries[slot].take() else {
             return;
         };
-        self.bytes -= entry.cost();
-        self.is_whole &= entry.value.is_none();
+        self.bytes -= entry.cost;
+        if entry.value.is_some() {
+            self.note_elsewhere(entry.hash);
+        }
         if let Ok(found) = self.table.find_entry(entry.hash, |of| *of == slot) {
             found.remove();
         }
@@ -309,12 +410,20 @@ mod tests {
         change: u64,
         /// Loads that have read the index and not yet put the row in.
         under_way: Vec<(RowKey, Option<Row>, u64)>,
+        /// How far the cache was told of what is in the index: the name of the last row.
+        told: u64,
+    }
+
+    const NAMES: u64 = 12;
+
+    fn named(n: u64) -> RowKey {
+        RowKey::text("t", &[&n.to_string()])
     }
 
     impl World {
         fn step(&mut self, chance: &mut Chance) {
-            let key = RowKey::text("t", &[&chance.below(12).to_string()]);
-            match chance.below(8) {
+            let key = named(chance.below(NAMES));
+            match chance.below(9) {
                 0..=2 => {
                     self.change += 1;
                     // Larger than a shard of the smallest cache: a clean row goes as soon as another comes.
@@ -333,6 +442,16 @@ mod tests {
                     let value = self.index.get(&key).cloned().flatten();
                     self.under_way.push((key, value, self.cache.written()));
                 }
+                6 if self.told < NAMES => {
+                    let key = named(self.told);
+                    if self.index.get(&key).is_some_and(Option::is_some) {
+                        self.cache.learn([&key]);
+                    }
+                    self.told += 1;
+                    if self.told == NAMES {
+                        self.cache.learned_all();
+                    }
+                }
                 _ if !self.under_way.is_empty() => {
                     let at = chance.below(self.under_way.len() as u64) as usize;
                     let (key, value, read_at) = self.under_way.swap_remove(at);
@@ -345,8 +464,8 @@ mod tests {
         }
 
         fn check(&self) {
-            for n in 0..12 {
-                let key = RowKey::text("t", &[&n.to_string()]);
+            for n in 0..NAMES {
+                let key = named(n);
                 let committed = self.committed.get(&key).cloned().flatten();
                 match self.cache.peek(&key) {
                     Lookup::Found(value) => assert_eq!(Some(value), committed),
@@ -364,12 +483,20 @@ mod tests {
     fn rows_are_the_committed_ones_however_loads_commits_flushes_and_evictions_interleave() {
         for seed in 0..300 {
             let mut chance = Chance::new(seed);
+            let begins = [Index::Empty, Index::Told, Index::Unknown][seed as usize % 3];
+            let rows: BTreeMap<_, _> = match begins {
+                Index::Empty => BTreeMap::new(),
+                _ => (0..NAMES / 2)
+                    .map(|n| (named(2 * n), Some(Row::from("old"))))
+                    .collect(),
+            };
             let mut world = World {
-                cache: Cache::new(0, seed % 2 == 0),
-                committed: BTreeMap::new(),
-                index: BTreeMap::new(),
+                cache: Cache::new(0, begins),
+                committed: rows.clone(),
+                index: rows,
                 change: 0,
                 under_way: Vec::new(),
+                told: if begins == Index::Told { 0 } else { NAMES },
             };
             for _ in 0..200 {
                 world.step(&mut chance);

@@ -16,12 +16,12 @@ use chancery_core::time::Time;
 use chancery_core::window::{WindowId, WindowName, Windows};
 use chancery_journal::Head;
 
-use crate::cache::Cache;
+use crate::cache::{self, Cache};
 use crate::changes::Changes;
 use crate::contract::{Batch, CommitError, Store, StoreError, StoredUnit};
 use crate::disk::{Disk, RealDisk, create_private_dir};
 use crate::history::{HandleId, History};
-use crate::index::{self, Behind, Readers};
+use crate::index::{self, Behind, Readers, RollCall};
 use crate::lock::DirLock;
 use crate::log::{Known, Log, LogError, Repair, ScrubError, Scrubbed};
 use crate::opening::{OpenError, Options, Tail};
@@ -48,6 +48,7 @@ struct Shared {
     is_closed: AtomicBool,
     index_lag_entries: u64,
     writer: Mutex<Option<JoinHandle<()>>>,
+    roll: Mutex<Option<RollCall>>,
     lock: DirLock,
 }
 
@@ -88,14 +89,20 @@ impl Embedded {
             to: log.end().seq,
             repair,
         };
+        let begins = match index.has_no_rows {
+            true => cache::Index::Empty,
+            false => cache::Index::Told,
+        };
         let behind = Arc::new(Behind {
             pending: Pending::new(index.mark),
-            cache: Cache::new(options.row_cache_bytes, index.has_no_rows),
+            cache: Cache::new(options.row_cache_bytes, begins),
             seq: AtomicU64::new(index.mark.head.seq),
             gate: Mutex::new(()),
         });
         let log = Arc::new(log);
         let writer = spawn_writer(index.writer, behind.clone(), log.clone())?;
+        let is_told = begins == cache::Index::Told;
+        let roll = is_told.then(|| RollCall::begin(index.readers.another(), behind.clone()));
         let mut commits = Commits::default();
         let handle = commits.history.enter(index.mark.head.seq);
         let shared = Shared {
@@ -109,6 +116,7 @@ impl Embedded {
             is_closed: AtomicBool::new(false),
             index_lag_entries: options.index_lag_entries,
             writer: Mutex::new(Some(writer)),
+            roll: Mutex::new(roll.transpose()?),
             lock,
         };
         Ok((
@@ -457,6 +465,12 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<(), String> {
 
 impl Shared {
     fn end_writer(&self, how: Stop) {
+        drop(
+            self.roll
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
         self.behind.pending.stop(how);
         let writer = self
             .writer

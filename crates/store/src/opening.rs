@@ -10,6 +10,9 @@ use crate::index;
 use crate::lock::{DirLock, LockError};
 use crate::log::{LogError, Repair};
 
+/// Raised whenever rules write rows differently.
+pub const ROWS_VERSION: u32 = 3;
+
 /// How an embedded store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -25,7 +28,7 @@ pub struct Options {
     pub index_lag_entries: u64,
     /// The windows that the rules use.
     pub windows: &'static [WindowName],
-    /// Raised whenever rules write rows differently: an index with another one is built anew.
+    /// [`ROWS_VERSION`]; an index with another one is built anew.
     pub rows_version: u32,
 }
 
@@ -39,7 +42,7 @@ impl Options {
             row_cache_bytes: 256 << 20,
             index_lag_entries: 100_000,
             windows: &[],
-            rows_version: 1,
+            rows_version: ROWS_VERSION,
         }
     }
 }

@@ -19,9 +19,9 @@ use crate::changes::Changes;
 
 /// So many changes are worth a transaction at once: most of a busy node's rows are changed again and again, and only
 /// the last change within a transaction is written.
-const WORTH_WRITING_ROWS: usize = 16_384;
+const WORTH_WRITING_ROWS: usize = 32_768;
 /// Otherwise changes wait at most this long.
-const LONGEST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// Rows by key; none for a removed one.
 pub(crate) type RowMap = BTreeMap<RowKey, Option<Row>>;

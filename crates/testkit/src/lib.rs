@@ -10,9 +10,11 @@ pub mod linear;
 mod message;
 pub mod nats_server;
 pub mod postgres_server;
+pub mod process;
 mod rules;
 mod seal;
 mod settings;
+mod starting;
 mod suite;
 
 pub use host::{Decided, TestHost};

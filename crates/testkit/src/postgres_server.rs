@@ -1,18 +1,23 @@
 //! A PostgreSQL server of a test's own: a real one, on a free port of this machine, gone with the test.
 //!
-//! Where `CHANCERY_TEST_POSTGRES` names a server, that one is used as it is. Otherwise one is started from the newest
-//! Debian package; as root it runs as the user `postgres`, because it refuses to run as root.
+//! Where `CHANCERY_TEST_POSTGRES` names a server, a test gets a database of its own in it, which is dropped with the test.
+//! Otherwise, and for tests that end a server or change its settings, one is started from the newest Debian package; as
+//! root it runs as the user `postgres`, because it refuses to run as root.
 
-use std::io::{BufRead as _, BufReader, Read};
-use std::net::TcpListener;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
-/// Names a server that is there already.
+use crate::process::{bound, spawn};
+use crate::starting::{Port, free_port, start_at, until_ready};
+
+/// Names a server that is there already, by a user who may make databases.
 const GIVEN: &str = "CHANCERY_TEST_POSTGRES";
 /// Who it runs as when the test is root.
 const USER: &str = "postgres";
@@ -20,7 +25,18 @@ const USER: &str = "postgres";
 /// A running server.
 pub struct PostgresServer {
     url: String,
-    own: Option<Own>,
+    server: Server,
+}
+
+enum Server {
+    Own(Own),
+    Given(#[expect(dead_code, reason = "it is dropped with this")] GivenDatabase),
+}
+
+/// A database in a server that is there already. Who drops it waits for the end of its input: that comes with the end of
+/// the test, or of the test's process, however that ends.
+struct GivenDatabase {
+    keeper: Child,
 }
 
 struct Own {
@@ -29,28 +45,76 @@ struct Own {
     dir: TempDir,
     /// As `name=value`.
     settings: Vec<String>,
-    child: Option<Running>,
-}
-
-/// The server's process, and the thread that started it: the system ends the process with that thread.
-struct Running {
-    process: Child,
-    _starter: Sender<()>,
+    child: Option<Child>,
 }
 
 impl PostgresServer {
     /// Starts one; returns when it takes connections.
     pub fn start() -> Self {
-        if let Ok(url) = std::env::var(GIVEN) {
-            return Self { url, own: None };
+        match std::env::var(GIVEN) {
+            Ok(given) => Self::within(given),
+            Err(_) => Self::of_its_own(),
         }
-        Self::of_its_own()
     }
 
-    /// Starts one of the test's own, also where one is given: it is about to be changed.
+    /// One for all tests of this process that want nothing but a journal of their own.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<PostgresServer> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let server = Self::start();
+            // What is static is never dropped: its folder goes when this process has ended, and the server with it.
+            if let Server::Own(own) = &server.server {
+                let mut remover = Command::new("sh");
+                let data = own.dir.path();
+                remover
+                    .args(["-c", "cat; until rm -rf \"$0\"; do sleep 0.1; done"])
+                    .arg(data)
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null());
+                // Its input ends with this process.
+                std::mem::forget(spawn(remover).expect("sh can be started"));
+            }
+            server
+        })
+    }
+
+    /// A database of the test's own in a server that is there.
+    fn within(server: String) -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("chancery_test_{}_{number}", std::process::id());
+        // One that a killed run of the same number left behind is in the way.
+        for sql in [drop_of(&name), format!("CREATE DATABASE {name}")] {
+            ask(&server, &sql).unwrap_or_else(|complaint| panic!("{sql}: {complaint}"));
+        }
+        let mut keeper = Command::new("sh");
+        keeper
+            .args(["-c", "cat; exec \"$0\" \"$@\""])
+            .arg(programs().join("psql"))
+            .args(["--no-psqlrc", "--quiet", "-c", &drop_of(&name), &server])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        Self {
+            url: of_database(&server, &name),
+            server: Server::Given(GivenDatabase {
+                keeper: spawn(keeper).expect("sh can be started"),
+            }),
+        }
+    }
+
+    /// Starts one of the test's own, also where one is given: it is about to be ended or changed.
     pub fn of_its_own() -> Self {
         let own = Own::new();
         own.make(None);
+        Self::of(own)
+    }
+
+    /// Starts one of the test's own that writes to the disk before it acknowledges, as one that matters has to.
+    pub fn durable() -> Self {
+        let mut own = Own::new();
+        own.make(None);
+        own.settings = vec!["fsync=on".to_owned()];
         Self::of(own)
     }
 
@@ -90,10 +154,10 @@ impl PostgresServer {
     }
 
     fn of(mut own: Own) -> Self {
-        own.run();
+        own.run(Port::Any);
         Self {
             url: format!("postgres://chancery@127.0.0.1:{}/postgres", own.port),
-            own: Some(own),
+            server: Server::Own(own),
         }
     }
 
@@ -115,29 +179,96 @@ impl PostgresServer {
 
     /// The same, or the server's complaint.
     pub fn attempt(&self, sql: &str) -> Result<String, String> {
-        let told = Command::new(programs().join("psql"))
-            .args(["--no-psqlrc", "-At", "-v", "ON_ERROR_STOP=1", "-c", sql])
-            .arg(&self.url)
-            .output()
-            .expect("psql can be started");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        match told.status.success() {
-            true => Ok(text(&told.stdout)),
-            false => Err(text(&told.stderr)),
-        }
+        ask(&self.url, sql)
     }
 
-    /// Ends it at once, as a crash would. A server that was given is left alone, and the answer is false.
-    pub fn kill(&mut self) -> bool {
-        self.own.as_mut().map(Own::kill).is_some()
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        let child = self.own().child.as_ref();
+        child.expect("it runs").id()
+    }
+
+    /// Ends it at once, as a crash would. For a server of the test's own.
+    pub fn kill(&mut self) {
+        self.own_mut().kill();
+    }
+
+    /// Stops it with all its sessions without ending it: connections stay and nothing is answered.
+    pub fn pause(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        self.own().signal(name);
     }
 
     /// Starts it again on the same port; returns when it takes connections.
     pub fn restart(&mut self) {
-        if let Some(own) = &mut self.own {
-            own.kill();
-            own.run();
+        let own = self.own_mut();
+        own.kill();
+        own.run(Port::Same);
+    }
+
+    fn own(&self) -> &Own {
+        match &self.server {
+            Server::Own(own) => own,
+            Server::Given(_) => panic!("{OTHERS}"),
         }
+    }
+
+    fn own_mut(&mut self) -> &mut Own {
+        match &mut self.server {
+            Server::Own(own) => own,
+            Server::Given(_) => panic!("{OTHERS}"),
+        }
+    }
+}
+
+const OTHERS: &str =
+    "a server that was given is others' too: a test that ends it starts one of its own";
+
+/// Runs statements with the server's own client; gives what was answered, a line a row, or the server's complaint.
+fn ask(url: &str, sql: &str) -> Result<String, String> {
+    let told = Command::new(programs().join("psql"))
+        .args(["--no-psqlrc", "-At", "-v", "ON_ERROR_STOP=1", "-c", sql])
+        .arg(url)
+        .output()
+        .expect("psql can be started");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match told.status.success() {
+        true => Ok(text(&told.stdout)),
+        false => Err(text(&told.stderr)),
+    }
+}
+
+/// The same address with another database.
+fn of_database(url: &str, name: &str) -> String {
+    let (place, how) = match url.split_once('?') {
+        Some((place, how)) => (place, format!("?{how}")),
+        None => (url, String::new()),
+    };
+    let start = place.find("://").map_or(0, |at| at + 3);
+    let host = place[start..]
+        .find('/')
+        .map_or(place, |at| &place[..start + at]);
+    format!("{host}/{name}{how}")
+}
+
+/// Also while somebody is connected to it.
+fn drop_of(name: &str) -> String {
+    format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+}
+
+impl Drop for GivenDatabase {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        // A server that is gone has it no more; a test that fails must not fail twice.
+        let _ = self.keeper.wait();
     }
 }
 
@@ -151,9 +282,8 @@ pub fn give(path: &Path) {
 
 impl Own {
     fn new() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let own = Self {
-            port: free.expect("there is a free port").port(),
+            port: free_port(),
             programs: programs(),
             dir: TempDir::new().expect("a test may make a directory"),
             settings: Vec::new(),
@@ -211,41 +341,41 @@ impl Own {
         assert!(made.status.success(), "initdb: {complaint}");
     }
 
-    fn run(&mut self) {
+    fn run(&mut self, otherwise: Port) {
+        let (port, running) = start_at(self.port, otherwise, |port| self.attempt(port));
+        self.port = port;
+        self.child = Some(running);
+    }
+
+    fn attempt(&self, port: u16) -> Result<Child, String> {
         let mut command = self.program("postgres");
         command
             .arg("-D")
             .arg(self.dir.path().join("data"))
-            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-k", ""])
+            .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k", ""])
             // A process that ends loses nothing without it; a machine does not end here.
             .args(["-c", "fsync=off"]);
         for setting in &self.settings {
             command.args(["-c", setting]);
         }
         command.stderr(Stdio::piped());
-        let mut running = start(command);
-        let told = running.process.stderr.take().expect("it was piped");
-        let mut told = BufReader::new(told);
-        let mut said = String::new();
+        let running = spawn(command).expect("postgres can be started");
         // One that follows another takes readers only.
-        while !said.contains("ready to accept ") {
-            let more = told.read_line(&mut said).expect("it writes text");
-            assert_ne!(more, 0, "postgres has ended: {said}");
-        }
-        // It must never wait for somebody to read what it has to say.
-        std::thread::spawn(move || std::io::copy(&mut told as &mut dyn Read, &mut std::io::sink()));
-        self.child = Some(running);
+        until_ready(running, "ready to accept ")
     }
 
     /// A program of the server, as somebody who may run it, that ends with this process however it ends.
     fn program(&self, name: &str) -> Command {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]);
+        let mut command = bound(&Command::new(self.programs.join(name)));
         if is_root() {
-            command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]);
+            let mut as_user = Command::new("setpriv");
+            as_user
+                .args(["--reuid", USER, "--regid", USER, "--clear-groups"])
+                .arg(command.get_program())
+                .args(command.get_args());
+            command = as_user;
         }
         command
-            .arg(self.programs.join(name))
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null());
@@ -255,22 +385,49 @@ impl Own {
     fn kill(&mut self) {
         if let Some(mut running) = self.child.take() {
             // It may have ended by itself.
-            let _ = running.process.kill();
-            let _ = running.process.wait();
+            let _ = running.kill();
+            let _ = running.wait();
+            // They may have been stopped with it.
+            self.signal("CONT");
             self.wait_for_its_children();
         }
     }
 
+    /// Sends a signal to the server and to each of its children, until no new one is found.
+    fn signal(&self, name: &str) {
+        let mut reached = BTreeSet::new();
+        loop {
+            let new: Vec<_> = self
+                .processes()
+                .filter(|id| reached.insert(id.clone()))
+                .collect();
+            if new.is_empty() {
+                return;
+            }
+            // One that has ended meanwhile is not missed.
+            let sent = Command::new("kill")
+                .arg(format!("-{name}"))
+                .args(new)
+                .output();
+            sent.expect("kill can be started");
+        }
+    }
+
+    /// The process of the server and those of its children.
+    fn processes(&self) -> impl Iterator<Item = OsString> {
+        let data = self.dir.path().join("data");
+        let all = std::fs::read_dir("/proc").expect("there is a /proc");
+        let is_own = move |process: &std::fs::DirEntry| {
+            std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == data)
+        };
+        all.flatten()
+            .filter(is_own)
+            .map(|process| process.file_name())
+    }
+
     /// Its children notice that it is gone and end; a new one must not start before the last of them has.
     fn wait_for_its_children(&self) {
-        let data = self.dir.path().join("data");
-        let is_left = || {
-            let processes = std::fs::read_dir("/proc").expect("there is a /proc");
-            processes.flatten().any(|process| {
-                std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == data)
-            })
-        };
-        while is_left() {
+        while self.processes().next().is_some() {
             std::thread::yield_now();
         }
     }
@@ -279,23 +436,6 @@ impl Own {
 impl Drop for Own {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// Starts a process that is to outlive the test's thread, but not the test's process.
-fn start(mut command: Command) -> Running {
-    let (started, process) = channel();
-    let (starter, until) = channel::<()>();
-    std::thread::spawn(move || {
-        let sent = started.send(command.spawn().expect("postgres can be started"));
-        // Nothing is ever sent: it waits until the server is not wanted any more.
-        if sent.is_ok() {
-            let _ = until.recv();
-        }
-    });
-    Running {
-        process: process.recv().expect("the thread starts it"),
-        _starter: starter,
     }
 }
 

@@ -228,11 +228,15 @@ fn write_optional(text: Option<&str>, out: &mut Vec<u8>) {
 
 /// Scores are written as floats, whatever they were read as (VA-MSG-3).
 fn write_scores(scores: &SelfEval, out: &mut Vec<u8>) {
+    let dialect = match fault::on("va-numbers-normalised") {
+        true => Dialect::Rfc8785,
+        false => Dialect::Python,
+    };
     for (index, (name, score)) in SelfEval::NAMES.iter().zip(scores.scores()).enumerate() {
         out.push(if index == 0 { b'{' } else { b',' });
         write_string(name, out);
         out.push(b':');
-        write_f64(score, Dialect::Python, out);
+        write_f64(score, dialect, out);
     }
     out.push(b'}');
 }

@@ -131,7 +131,7 @@ impl Protocol for Vacant {
     }
 
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
-        self.check_and_reread(line, None, keys).0
+        self.check_and_reread(line, None, keys, None).0
     }
 
     fn check_and_reread(
@@ -139,6 +139,7 @@ impl Protocol for Vacant {
         line: &Line,
         _: Option<&Value<'_>>,
         _: &Keyring,
+        _: Option<&Settings>,
     ) -> (SignatureCheck, Option<Input<Self>>) {
         let message = match recorded(line) {
             Ok(message) => message,

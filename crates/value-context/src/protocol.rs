@@ -160,7 +160,7 @@ impl Protocol for ValueContext {
     }
 
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
-        self.check_and_reread(line, None, keys).0
+        self.check_and_reread(line, None, keys, None).0
     }
 
     fn check_and_reread(
@@ -168,6 +168,7 @@ impl Protocol for ValueContext {
         line: &Line,
         envelope: Option<&Value<'_>>,
         keys: &Keyring,
+        _: Option<&Settings>,
     ) -> (SignatureCheck, Option<Input<Self>>) {
         let read = envelope
             .filter(|_| line.raw.is_none())

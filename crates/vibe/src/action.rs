@@ -1,12 +1,14 @@
 //! The 34 actions and what is fixed about each (section 4).
 
+use serde::{Deserialize, Serialize};
+
 /// Writes the enum and its table once: variant, kind, whether it changes state.
 macro_rules! actions {
     ($($variant:ident = $kind:literal, $mutation:literal;)*) => {
         /// An action by its kind.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Action {
-            $(#[doc = $kind] $variant,)*
+            $(#[doc = $kind] #[serde(rename = $kind)] $variant,)*
         }
 
         impl Action {

@@ -1,9 +1,12 @@
 //! Addresses: `<side>[:<role>]` (section 2).
 
+use serde::{Deserialize, Serialize};
+
 use crate::code::Code;
 
 /// The side of an address: what the partition table keys on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Side {
     /// The human buyer.
     Consumer,

@@ -17,9 +17,10 @@ const SAME: [&str; 4] = [
 ];
 const INTENT: &str = "ap2_intent_mandate";
 const CART: &str = "ap2_cart_mandate";
+const CART_OF_AP2: &str = "cart_mandate";
 const CONFIRM: &str = "user_cart_confirmation_required";
 const DESCRIPTION: &str = "natural_language_description";
-/// The label of a total that this protocol has no label for.
+/// The label of a total that this protocol has no label for: a total with this very label comes back without it.
 const TOTAL: &str = "Total";
 
 /// Why something cannot be projected.
@@ -71,7 +72,7 @@ pub fn export(mandate: &Value<'_>) -> Result<Vec<u8>, Ap2Fault> {
     if let Some(Value::Object(cart)) = mandate.get(CART) {
         rest.remove(CART);
         let contents = decimal(Value::Object(cart.clone()), "$.ap2_cart_mandate")?;
-        ap2.insert("cart_mandate", Object::default().with("contents", contents));
+        ap2.insert(CART_OF_AP2, Object::default().with("contents", contents));
     }
     ap2.insert("vcp", rest);
     Ok(written(&Value::Object(ap2)))
@@ -83,6 +84,7 @@ pub fn export(mandate: &Value<'_>) -> Result<Vec<u8>, Ap2Fault> {
 /// A member that the projection needs is missing or of another form.
 pub fn import(ap2: &Value<'_>) -> Result<Vec<u8>, Ap2Fault> {
     let ap2 = object(Some(ap2), "$")?;
+    only(ap2, &["intent_mandate", CART_OF_AP2, "vcp"], "$")?;
     let mut intent = object(ap2.get("intent_mandate"), "$.intent_mandate")?.clone();
     let mut mandate = object(ap2.get("vcp"), "$.vcp")?.clone();
     let mut own = match mandate.get(INTENT) {
@@ -101,21 +103,17 @@ pub fn import(ap2: &Value<'_>) -> Result<Vec<u8>, Ap2Fault> {
             fault(path, "true or false")
         })?,
     };
+    only(&intent, &SAME, "$.intent_mandate")?;
     for (name, value) in intent.iter() {
-        if !SAME.contains(&name) {
-            return Err(fault(
-                &format!("$.intent_mandate.{name}"),
-                "nothing: this protocol has no such member",
-            ));
-        }
         own.insert(name.to_owned(), value.clone());
     }
     let mut authority = object(mandate.get("authority"), "$.vcp.authority")?.clone();
     authority.insert("can_buy_without_confirmation", !confirm);
     mandate.insert(INTENT, own);
     mandate.insert("authority", authority);
-    if let Some(cart) = ap2.get("cart_mandate") {
+    if let Some(cart) = ap2.get(CART_OF_AP2) {
         let cart = object(Some(cart), "$.cart_mandate")?;
+        only(cart, &["contents"], "$.cart_mandate")?;
         let contents = object(cart.get("contents"), "$.cart_mandate.contents")?.clone();
         let contents = minor(Value::Object(contents), "$.cart_mandate.contents")?;
         mandate.insert(CART, contents);
@@ -172,6 +170,7 @@ pub fn import_payment(contents: &Value<'_>) -> Result<Vec<u8>, Ap2Fault> {
             value.ok_or_else(|| fault("$.payment_details_total.amount", "currency and value"))?;
         total.insert(here, value);
     }
+    only(&money, &[], "$.payment_details_total.amount")?;
     payment.insert("payment_details_total", total);
     Ok(written(&Value::Object(payment)))
 }
@@ -180,6 +179,17 @@ fn object<'v, 'a>(value: Option<&'v Value<'a>>, path: &str) -> Result<&'v Object
     value
         .and_then(Value::as_object)
         .ok_or_else(|| fault(path, "an object"))
+}
+
+/// Refuses what this protocol has no member for, so that nothing from AP2 is lost.
+fn only(object: &Object<'_>, names: &[&str], path: &str) -> Result<(), Ap2Fault> {
+    match object.iter().find(|(name, _)| !names.contains(name)) {
+        None => Ok(()),
+        Some((name, _)) => Err(fault(
+            &format!("{path}.{name}"),
+            "nothing: this protocol has no such member",
+        )),
+    }
 }
 
 type Change = fn(&Number<'_>, &str) -> Option<String>;

@@ -99,14 +99,25 @@ impl Message {
     /// Decodes an envelope that is on record, in its canonical form: what was judged by itself is not judged again.
     pub fn decode_recorded(canonical: &Bytes, settings: &Settings) -> Result<Self, Refusal> {
         let root = read(canonical).map_err(|fault| fault.into_refusal("json"))?;
-        let envelope = Envelope::read_fields(&root, settings, None)
-            .map_err(|fault| fault.into_refusal("envelope"))?;
+        Self::recorded(&root, canonical, settings).map_err(|fault| fault.into_refusal("envelope"))
+    }
+
+    /// What [`Message::decode_recorded`] gives of an envelope whose tree is at hand; none where it would refuse it.
+    pub fn of_recorded(root: &Value<'_>, canonical: &Bytes, settings: &Settings) -> Option<Self> {
+        if !ReadRules::VIBE.admit(root, canonical.len()) {
+            return None;
+        }
+        Self::recorded(root, canonical, settings).ok()
+    }
+
+    fn recorded(root: &Value<'_>, canonical: &Bytes, settings: &Settings) -> Result<Self, Fault> {
+        let envelope = Envelope::read_fields(root, settings, None)?;
         let written = Written {
             bytes: canonical.clone(),
             signature_at: None,
             fingerprint: None,
         };
-        Ok(envelope.into_message(&root, settings, |_, _| written))
+        Ok(envelope.into_message(root, settings, |_, _| written))
     }
 
     /// What tells a retry from another request (VC-IDEM-3).

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use chancery_core::decision::{Cx, Stop, Verdict};
+use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
 use chancery_core::line::{Damage, Line, Origin, ProtocolName};
 use chancery_core::protocol::{Authentic, Caller, Door, Input, Proof, Protocol, SignatureCheck};
@@ -127,30 +128,25 @@ impl Protocol for Vibe {
         }
         let message = Message::decode_recorded(&line.envelope, settings)
             .map_err(|refusal| damage(refusal.to_string()))?;
-        if message.from.is_err() || message.to.is_err() {
-            return Err(damage("an address is not one".to_owned()));
+        as_recorded(message, line)
+    }
+
+    fn check_and_reread(
+        &self,
+        line: &Line,
+        envelope: Option<&Value<'_>>,
+        keys: &Keyring,
+        settings: Option<&Settings>,
+    ) -> (SignatureCheck, Option<Input<Self>>) {
+        let check = self.check_signature(line, keys);
+        if line.origin == Origin::Runtime {
+            return (check, None);
         }
-        let principal = line.meta_text("principal");
-        if line.origin == Origin::Agent {
-            let answers = line.meta_json("answers").map(str::parse);
-            return Ok(Input::Outgoing {
-                agent: principal.ok_or_else(|| damage("no agent sent it".to_owned()))?,
-                answers: answers
-                    .transpose()
-                    .map_err(|_| damage("answers is no line".to_owned()))?,
-                idempotency: None,
-                content: message,
-            });
-        }
-        let proof = match principal {
-            Some(principal) => Proof::Principal(principal),
-            None => Proof::Unverified,
-        };
-        Ok(Input::Envelope(Authentic {
-            message,
-            proof,
-            door: Door::Http,
-        }))
+        let input = envelope.zip(settings).and_then(|(envelope, settings)| {
+            let message = Message::of_recorded(envelope, &line.envelope, settings)?;
+            as_recorded(message, line).ok()
+        });
+        (check, input)
     }
 
     fn check_signature(&self, line: &Line, keys: &Keyring) -> SignatureCheck {
@@ -199,4 +195,36 @@ fn prove(
         Some(principal) => Proof::Principal(principal.clone()),
         None => proof,
     })
+}
+
+/// The input that a recorded envelope was.
+fn as_recorded(message: Message, line: &Line) -> Result<Input<Vibe>, Damage> {
+    let damage = |reason: &str| Damage {
+        seq: line.seq,
+        reason: reason.to_owned(),
+    };
+    if message.from.is_err() || message.to.is_err() {
+        return Err(damage("an address is not one"));
+    }
+    let principal = line.meta_text("principal");
+    if line.origin == Origin::Agent {
+        let answers = line.meta_json("answers").map(str::parse);
+        return Ok(Input::Outgoing {
+            agent: principal.ok_or_else(|| damage("no agent sent it"))?,
+            answers: answers
+                .transpose()
+                .map_err(|_| damage("answers is no line"))?,
+            idempotency: None,
+            content: message,
+        });
+    }
+    let proof = match principal {
+        Some(principal) => Proof::Principal(principal),
+        None => Proof::Unverified,
+    };
+    Ok(Input::Envelope(Authentic {
+        message,
+        proof,
+        door: Door::Http,
+    }))
 }

@@ -3,6 +3,7 @@
 //! A pinned key is in the keyring under two kinds of owner: its own name, so that an unknown key can be told from one
 //! that is not for this sender, and its name with each address that it may sign for.
 
+use chancery_core::fault;
 use chancery_core::json::{self, ReadRules};
 use chancery_core::keys::jws::{Detached, signing_input};
 use chancery_core::keys::{Keyring, Verdict};
@@ -47,6 +48,7 @@ pub fn verify(message: &Message, keys: &Keyring, at: Time) -> Result<String, Cod
     let signed = signing_input(&jws.header, &message.signed_bytes());
     match keys.verify(&owner, signed.as_bytes(), &jws.signature, at) {
         Verdict::Verified { .. } => Ok(kid),
+        Verdict::Invalid if fault::on("vc-signature-unchecked") => Ok(kid),
         Verdict::UnknownOwner => Err(Code::KeyNotForSender),
         Verdict::NotValid { .. } | Verdict::Invalid => Err(Code::SignatureInvalid),
     }

@@ -79,7 +79,7 @@ pub struct Settings {
     pub clock: Clock,
     /// Whether envelopes are signed.
     pub signed: bool,
-    /// Whether `msg_id` and `session_id` must be UUID v4 (VC-ENV-4).
+    /// Whether `msg_id` must be UUID v4 (VC-ENV-4).
     pub strict_uuid: bool,
     /// Seconds for which an idempotency key stays bound, at least 86,400.
     pub idempotency_retention_s: u64,

@@ -5,6 +5,8 @@ use chancery_core::rows::RowKey;
 use chancery_core::time::Time;
 use serde::{Deserialize, Serialize};
 
+use crate::action::Action;
+use crate::address::Side;
 use crate::payload::Instrument;
 
 /// What opened a session (VC-SM-1).
@@ -431,19 +433,19 @@ pub struct MsgRow {
     pub seq: u64,
     /// Its session.
     #[serde(rename = "s")]
-    pub session_id: String,
+    pub session_id: Box<str>,
     /// Its kind.
     #[serde(rename = "k")]
-    pub kind: String,
+    pub kind: Action,
     /// The side it went to.
     #[serde(rename = "r")]
-    pub to: String,
+    pub to: Side,
     /// The propose envelope of its thread (VC-CLR-10).
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
-    pub thread: Option<String>,
+    pub thread: Option<Box<str>>,
     /// The offer that it carries, or the merchant that it asks.
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
-    pub about: Option<String>,
+    pub about: Option<Box<str>>,
     /// Whether it asks a question that can be answered.
     #[serde(rename = "i", default, skip_serializing_if = "std::ops::Not::not")]
     pub asks: bool,
@@ -493,6 +495,11 @@ pub mod key {
         RowKey::text("vibe-goal", &[merchant_id, sku_id])
     }
 
+    /// The skus that a merchant's goal named last.
+    pub fn offer_mandate(merchant_id: &str, offer_mandate_id: &str) -> RowKey {
+        RowKey::text("vibe-offer-mandate", &[merchant_id, offer_mandate_id])
+    }
+
     /// That a hosted agent has answered the envelope on a line (CH-JRN-16).
     pub fn answered(agent: &str, line: u64) -> RowKey {
         RowKey::new("vibe-answered", &[agent.as_bytes(), &line.to_be_bytes()])
@@ -503,14 +510,14 @@ pub mod key {
         RowKey::text("vibe-idem", &[principal.unwrap_or_default(), from, key])
     }
 
-    /// A place in the queue of bound keys (VC-IDEM-7).
-    pub fn idempotency_queue(place: u64) -> RowKey {
-        RowKey::new("vibe-idem-queue", &[&place.to_be_bytes()])
+    /// A page of the queue of bound keys (VC-IDEM-7).
+    pub fn bound_keys_page(number: u64) -> RowKey {
+        RowKey::new("vibe-bound-keys", &[&number.to_be_bytes()])
     }
 
     /// The ends of that queue.
-    pub fn idempotency_ends() -> RowKey {
-        RowKey::text("vibe-idem-ends", &[])
+    pub fn bound_keys_ends() -> RowKey {
+        RowKey::text("vibe-bound-keys-ends", &[])
     }
 
     /// All floors of all merchants.

@@ -29,10 +29,12 @@ impl<'a> Deviations<'a> {
         }
     }
 
-    /// What is done instead of a requirement, if anything is.
-    pub fn instead_of(&self, id: &str) -> Option<&'a str> {
+    /// What is done instead of a requirement, if anything is: all that its rows say.
+    pub fn instead_of(&self, id: &str) -> Option<String> {
         let named = |(ids, _): &&(&str, &str)| ids::is_cited(ids, id);
-        self.rows.iter().find(named).map(|(_, instead)| *instead)
+        let rows = self.rows.iter().filter(named);
+        let all: Vec<&str> = rows.map(|(_, instead)| *instead).collect();
+        (!all.is_empty()).then(|| all.join(" "))
     }
 
     /// Whether the page says that it is not built.
@@ -48,11 +50,12 @@ mod tests {
     #[test]
     fn a_row_is_found_by_each_of_its_ids_and_by_no_other() {
         let page = "# Deviations\n\n## Built differently\n\n| id | instead | why |\n|---|---|---|\n\
-                    | VX-A-1, VX-A-2 | Another way. | Because of VX-A-3. |\n\n## Not built yet\n\n- The rest (VX-B-1).\n";
+                    | VX-A-1, VX-A-2 | Another way. | Because of VX-A-3. |\n\
+                    | VX-A-2 | And more. | So. |\n\n## Not built yet\n\n- The rest (VX-B-1).\n";
         let deviations = Deviations::of(page);
-        for id in ["VX-A-1", "VX-A-2"] {
-            assert_eq!(deviations.instead_of(id), Some("Another way."), "{id}");
-        }
+        let instead = |id| deviations.instead_of(id);
+        assert_eq!(instead("VX-A-1").as_deref(), Some("Another way."));
+        assert_eq!(instead("VX-A-2").as_deref(), Some("Another way. And more."));
         for id in ["VX-A-3", "VX-A-10", "VX-B-1", "id"] {
             assert_eq!(deviations.instead_of(id), None, "{id}");
         }

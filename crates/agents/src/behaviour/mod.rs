@@ -13,7 +13,7 @@ mod words;
 
 pub use echo::Echo;
 pub use script::{Script, ScriptError};
-pub use words::Words;
+pub use words::{NO_LINE, Words};
 
 use std::sync::Arc;
 

@@ -297,14 +297,14 @@ impl Life {
         Ok(turn)
     }
 
-    /// Takes an envelope to the gate, for as long as the node is only busy.
+    /// Takes an envelope to the gate, for as long as the node does not take any.
     async fn send(&self, answers: Seq, message: &Message) -> Result<(), Refusal> {
         loop {
             let sent = self
                 .office
                 .send_hosted_vibe(&self.agent.name, answers, message.clone());
             match sent.await {
-                Err(refusal) if refusal.code == Code::Overloaded.as_str() && is_busy(&refusal) => {
+                Err(refusal) if is_not_taken(&refusal) => {
                     tokio::time::sleep(BUSY).await;
                 }
                 answer => return answer,
@@ -339,9 +339,11 @@ impl Life {
     }
 }
 
-/// Whether a refusal says that the node, not the receiver, has no room.
-fn is_busy(refusal: &Refusal) -> bool {
-    refusal.check == "capacity"
+/// Whether a refusal says nothing of the envelope: the node, not the receiver, has no room, or its log cannot be written.
+/// Then this process ends, and the next one takes up the turn with what it was about to say.
+fn is_not_taken(refusal: &Refusal) -> bool {
+    let is_full = refusal.code == Code::Overloaded.as_str() && refusal.check == "capacity";
+    is_full || refusal.code == Code::AuditUnavailable.as_str()
 }
 
 fn done(turn: Turn, turns: u64) -> Ended {

@@ -22,6 +22,7 @@ use chancery_store::{
 use chancery_vibe::rules::inbox;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::desk::{assert_replays, goal, mandate, merchant, office, seed};
 
@@ -425,6 +426,81 @@ async fn no_agent_is_a_person() {
             .await
             .is_err()
     );
+}
+
+/// Answers when it is let, and counts how often it was asked.
+struct Waits {
+    output: String,
+    asked: Arc<Semaphore>,
+    may_answer: Arc<Semaphore>,
+}
+
+impl InferElsewhere for Waits {
+    fn infer(&self, _: Request) -> BoxFuture<'_, Result<Inferred, Unanswered>> {
+        self.asked.add_permits(1);
+        Box::pin(async {
+            self.may_answer.acquire().await.unwrap().forget();
+            let (text, usage) = (self.output.clone(), Usage::FREE);
+            Ok(Inferred { text, usage })
+        })
+    }
+}
+
+/// CH-JRN-2, CH-JRN-16, VC-AUD-4: a log that fails while an agent is about to speak costs it neither the turn nor its words.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_outlives_a_log_that_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let (asked, may_answer) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let answer = json!({"decision": "emit_envelope", "to": "buyer:negotiation", "in_reply_to": "msg-10",
+        "idempotency_key": null, "action": {"kind": "commerce.respond_inquiry", "payload": {"answer": "as I was saying"}}});
+    let agent = merchant("keys", "m1");
+    let waits = Waits {
+        output: answer.to_string(),
+        asked: Arc::clone(&asked),
+        may_answer: Arc::clone(&may_answer),
+    };
+    let behaviour = Behaviour::Elsewhere(Arc::new(waits));
+    let living = Hosted {
+        agent: agent.clone(),
+        behaviour,
+    };
+    let house = House::over(embedded(dir.path()), vec![living]).await;
+    let House { office, agents } = house;
+    post(&office, mandate("c1", "s1"), 1).await;
+    post(&office, question("m1", "s1"), 10).await;
+    let name = inbox("merchant:support", Some("m1"));
+    let seq = office.inboxes().read(&name, 0, 1).unwrap()[0].seq;
+    asked.acquire().await.unwrap().forget();
+    office.gate().fail("as a disk that is gone");
+    may_answer.add_permits(1);
+    let intent = loop {
+        match progress::intent(&office, &agent, seq).unwrap() {
+            Some(intent) => break intent,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    // It is told what everybody is told, and neither thinks again nor ends its turn.
+    let settings = office.gate().settings();
+    let text = intent.envelope.as_bytes();
+    let message = chancery_vibe::message::Message::decode(text, &settings.vibe).unwrap();
+    let refused = office.send_hosted_vibe("keys", seq, message).await;
+    assert_eq!(refused.unwrap_err().code, "audit_unavailable");
+    agents.stop().await;
+    assert_eq!(asked.available_permits(), 0);
+    assert!(office.turn_records("keys", 10).unwrap().is_empty());
+    office.stop().await.unwrap();
+    drop(office);
+
+    let house = House::over(embedded(dir.path()), vec![hosted(agent, Echo)]).await;
+    house.turns(1).await;
+    assert_eq!(house.answers(), [("keys".to_owned(), seq)]);
+    let heard = inbox("buyer:negotiation", Some("c1"));
+    let entries = house.office.inboxes().read(&heard, 0, 10).unwrap();
+    let line: Value = serde_json::from_slice(&entries[0].line).unwrap();
+    let said = &line["envelope"]["action"]["payload"]["answer"];
+    assert_eq!(said, "as I was saying");
+    house.agents.stop().await;
+    house.office.stop().await.unwrap();
 }
 
 struct Hangs;

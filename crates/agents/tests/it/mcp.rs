@@ -14,6 +14,7 @@ use chancery_agents::host::Hosted;
 use chancery_core::line::ProtocolName;
 use chancery_node::respond::{NoWords, Question, Respond as _};
 use chancery_testkit::installed::official_client;
+use chancery_testkit::process::bound;
 use serde_json::{Value, json};
 
 use crate::desk::merchant;
@@ -43,9 +44,9 @@ struct Web {
 
 impl Web {
     fn start() -> Self {
-        let mut child = Command::new(official_client("mcp-2").join("bin/python"))
-            .arg("-B")
-            .arg(server("mcp_2.py"))
+        let mut python = Command::new(official_client("mcp-2").join("bin/python"));
+        python.arg("-B").arg(server("mcp_2.py"));
+        let mut child = bound(&python)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

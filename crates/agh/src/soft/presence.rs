@@ -204,6 +204,38 @@ impl Presence {
         joined
     }
 
+    /// Takes in a sign of life that was given at `at`, somewhere else: it does not make a known peer older.
+    pub fn hear(&mut self, seen: Seen, at: i64, now: i64) {
+        let known = self.find(
+            seen.workspace.as_deref(),
+            &seen.channel,
+            &seen.card.peer_id,
+            now,
+        );
+        let is_news = known.is_none_or(|known| known.last_seen < at);
+        let interval = self.limits.greet_interval_s;
+        if is_news && Standing::of(at, now, interval) != Standing::Expired {
+            self.see(seen, at);
+        }
+    }
+
+    /// Those that were seen last and are there at `now`, at most so many, and when each was seen.
+    pub fn latest(&self, most: usize, now: i64) -> Vec<(Seen, i64)> {
+        let seen = |(space, peer): &(Arc<str>, Arc<str>)| {
+            let known = &self.channels.get(space)?.peers.get(peer)?.known;
+            let (channel, workspace) = space.split_once('/')?;
+            let seen = Seen {
+                workspace: (!workspace.is_empty()).then(|| workspace.to_owned()),
+                channel: channel.to_owned(),
+                card: known.card.clone(),
+                catalog: known.catalog.clone(),
+            };
+            self.is_there(known, now).then_some((seen, known.last_seen))
+        };
+        let latest = self.order.values().rev().take(most);
+        latest.filter_map(seen).collect()
+    }
+
     /// Forgets a peer: it is hosted here from now on (AG-PRS-3).
     pub fn forget(&mut self, workspace: Option<&str>, channel: &str, peer: &str) {
         self.take(&space(workspace, channel), peer);

@@ -78,6 +78,56 @@ fn a_thread_knows_its_messages_participants_and_open_work() {
     }
 }
 
+// AG-B-23
+#[test]
+fn talk_without_work_opens_none_and_a_room_needs_work_of_its_own() {
+    let mut host = host();
+    let talk = receive(&mut host, &said("m1", json!({"to": WORKER})));
+    assert_eq!((error(&talk), talk.step, talk.state), ("", None, None));
+    assert_eq!(talk.deliver_to, [WORKER]);
+    assert_eq!(conversation(&host, "thread_abc").open_work, 0);
+    let asked = said("m2", json!({"to": WORKER, "work_id": "work_1"}));
+    assert_eq!(error(&receive(&mut host, &asked)), "");
+    // The same two go on in their room.
+    let room = direct_id(WORKSPACE, CHANNEL, OPS, WORKER).unwrap();
+    let in_room = |id: &str, work: &str| {
+        let mut said = said(
+            id,
+            json!({"to": WORKER, "surface": "direct", "direct_id": room, "work_id": work}),
+        );
+        said.as_object_mut().unwrap().remove("thread_id");
+        said
+    };
+    let crossing = receive(&mut host, &in_room("m3", "work_1"));
+    assert_eq!(error(&crossing), "work_container_mismatch");
+    assert_eq!(error(&receive(&mut host, &in_room("m4", "work_2"))), "");
+    for container in ["thread_abc", &*room] {
+        assert_eq!(conversation(&host, container).open_work, 1, "{container}");
+    }
+}
+
+// AG-B-4
+#[test]
+fn a_conversation_has_the_container_of_its_surface_and_no_other() {
+    let mut host = host();
+    let room = direct_id(WORKSPACE, CHANNEL, OPS, WORKER).unwrap();
+    for (kind, body) in [
+        ("say", json!({"text": "x"})),
+        ("receipt", json!({"for_id": "m", "status": "accepted"})),
+        ("trace", json!({"state": "working"})),
+    ] {
+        for surface in ["thread", "direct"] {
+            let both = said(
+                &format!("{kind}-{surface}"),
+                json!({"kind": kind, "to": WORKER, "work_id": "work_1", "surface": surface, "direct_id": room,
+                    "body": body}),
+            );
+            let outcome = receive(&mut host, &both);
+            assert_eq!(error(&outcome), "container_conflict", "{kind} {surface}");
+        }
+    }
+}
+
 // AG-B-7, AG-B-9
 #[test]
 fn a_room_is_that_of_its_two_members() {

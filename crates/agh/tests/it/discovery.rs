@@ -8,7 +8,7 @@ use chancery_agh::whois::Catalog;
 use serde_json::{Value, json};
 
 use crate::support::{
-    CHANNEL, ECHO, NOW, OPS, WORKER, card, emitted, envelope, error, greet, host, receive,
+    CHANNEL, ECHO, NOW, OPS, WORKER, card, emitted, envelope, error, greet, host, receive, send,
 };
 
 fn seen(peer: &str, capabilities: &[&str], catalog: Option<Catalog>) -> Seen {
@@ -217,6 +217,37 @@ fn an_answer_that_is_too_large_leaves_the_catalog_out() {
     let mut asked = ask(json!({"to": "huge.x"}));
     asked["id"] = "q2".into();
     assert!(receive(&mut host, &asked).emitted.is_empty());
+}
+
+// AG-WHO-4
+#[test]
+fn a_peer_that_asks_itself_is_not_answered() {
+    let mut host = host();
+    let question = |id: &str, members: Value| {
+        let mut question = envelope(
+            id,
+            json!({"kind": "whois", "from": WORKER, "body": {"type": "request"}}),
+        );
+        for (name, value) in members.as_object().unwrap() {
+            question[name] = value.clone();
+        }
+        question
+    };
+    let to_itself = receive(&mut host, &question("q1", json!({"to": WORKER})));
+    assert!(to_itself.emitted.is_empty() && host.take_whispers().is_empty());
+    // Of a question to all it is answered by all others.
+    let to_all = receive(&mut host, &question("q2", json!({})));
+    let answers = emitted(&to_all);
+    let from: Vec<_> = answers.iter().map(|answer| &answer["from"]).collect();
+    assert_eq!(from, [ECHO]);
+    // The same when it sends the question from here.
+    host.take_whispers();
+    let sent = json!({"kind": "whois", "from": WORKER, "to": WORKER, "channel": CHANNEL,
+        "body": {"type": "request"}});
+    if let Ok(outcome) = send(&mut host, &sent) {
+        assert!(outcome.emitted.is_empty());
+    }
+    assert!(host.take_whispers().is_empty());
 }
 
 // AG-WHO-2, AG-WHO-4, AG-PRS-2

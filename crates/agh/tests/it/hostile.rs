@@ -45,6 +45,61 @@ fn the_json_layer_is_strict() {
     assert_eq!(verdict(&padded(1_048_577)), "too_large");
 }
 
+// AG-ENV-17
+#[test]
+fn null_is_for_two_members_alone() {
+    for name in [
+        "protocol",
+        "id",
+        "kind",
+        "channel",
+        "from",
+        "interaction_id",
+        "reply_to",
+        "trace_id",
+        "causation_id",
+        "ts",
+        "expires_at",
+        "body",
+        "ext",
+    ] {
+        let mut with_null = envelope("m", json!({"kind": "say", "body": {"text": "x"}}));
+        with_null[name] = Value::Null;
+        assert_eq!(verdict(&with_null.to_string()), "invalid_type", "{name}");
+    }
+    let bare = envelope(
+        "m",
+        json!({"kind": "say", "to": null, "proof": null, "body": {"text": "x"}}),
+    );
+    assert_eq!(verdict(&bare.to_string()), "");
+}
+
+// AG-VAL-5
+#[test]
+fn another_version_is_told_apart_from_another_protocol() {
+    let error_of = |protocol: &str| {
+        let members = json!({"protocol": protocol, "kind": "say", "body": {"text": "x"}});
+        let text = envelope("m", members).to_string();
+        let fault = validate(text.as_bytes(), NOW, &Settings::default());
+        fault.err().unwrap().reason().as_str()
+    };
+    for version in ["agh-network/v1", "agh-network/v00", "agh-network/v123"] {
+        assert_eq!(error_of(version), "unsupported_profile", "{version}");
+    }
+    for other in [
+        "agh-network/v",
+        "agh-network/vx",
+        "agh-network/v1.0",
+        "agh-network/v0 ",
+        "agh-network/v-1",
+        "AGH-network/v1",
+        "agh-network",
+        "",
+    ] {
+        assert_eq!(error_of(other), "malformed", "{other}");
+    }
+}
+
 // AG-ENV-17, AG-B-47
 #[test]
 fn null_is_absent_only_when_the_node_says_so() {

@@ -353,3 +353,99 @@ fn the_subjects_of_v1_name_a_handle_by_its_fingerprint() {
         format!("agh.network.v1.w1.builders.peer.{}", route_token(WORKER))
     );
 }
+
+// AG-CON-4, AG-ENV-20
+#[test]
+fn the_smallest_sender_says_something() {
+    let smallest = json!({
+        "protocol": "agh-network/v0", "id": "0b9c2c9e-6f0a-4c59-8f5e-1d2b3c4d5e6f", "kind": "say",
+        "channel": CHANNEL, "from": OPS, "to": null, "ts": NOW, "body": {"text": "hello"}, "proof": null,
+    });
+    let mut host = host();
+    let heard = receive(&mut host, &smallest);
+    assert_eq!((error(&heard), heard.deliver_to.len()), ("", 2));
+    for (name, _) in smallest.as_object().unwrap() {
+        let mut less = smallest.clone();
+        less.as_object_mut().unwrap().remove(name);
+        less["id"] = json!(format!("without-{name}"));
+        if name == "id" {
+            less.as_object_mut().unwrap().remove("id");
+        }
+        let expected = match name.as_str() {
+            "to" | "proof" => "",
+            _ => "missing_field",
+        };
+        assert_eq!(error(&receive(&mut host, &less)), expected, "{name}");
+    }
+}
+
+// AG-VAL-2: whatever else is wrong, what comes first in the order is named.
+#[test]
+fn defects_are_named_in_the_order_of_the_checks() {
+    let good = json!({
+        "protocol": "agh-network/v0", "id": "m1", "kind": "say", "channel": CHANNEL, "from": OPS,
+        "to": null, "ts": NOW, "body": {"text": "x"}, "proof": null,
+    });
+    // A member, what is wrong with it (null: it is missing), and what is said of it.
+    let defects = [
+        ("body", Value::Null, "missing_field"),
+        ("later", json!(1), "unknown_field"),
+        ("trace_id", json!(7), "invalid_type"),
+        ("protocol", json!("mail/v1"), "invalid_protocol"),
+        ("id", json!(" "), "empty_identifier"),
+        ("kind", json!("shout"), "unsupported_kind"),
+        ("channel", json!("No Channel"), "invalid_channel"),
+        ("from", json!("No Peer"), "invalid_peer_id"),
+        ("to", json!("No Peer"), "invalid_peer_id"),
+        ("reply_to", json!(" "), "empty_identifier"),
+        ("ts", json!(-1), "out_of_range"),
+        ("expires_at", json!(-1), "out_of_range"),
+    ];
+    let mut host = host();
+    for first in 0..=defects.len() {
+        let mut envelope = good.clone();
+        for (name, wrong, _) in &defects[first..] {
+            match wrong {
+                Value::Null => drop(envelope.as_object_mut().unwrap().remove(*name)),
+                wrong => envelope[*name] = wrong.clone(),
+            }
+        }
+        let fault = receive(&mut host, &envelope).fault;
+        let named = fault.as_ref().map(|fault| {
+            (
+                fault.path.as_deref().unwrap_or_default(),
+                fault.error.as_str(),
+            )
+        });
+        let expected = defects.get(first).map(|(name, _, error)| (*name, *error));
+        assert_eq!(named, expected);
+    }
+}
+
+// AG-DIG-2
+#[test]
+fn a_digest_that_only_looks_like_one_does_not_verify() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../vectors/agh/capability-digests.json"
+    );
+    let file: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let case = &file["cases"][0];
+    let mut host = host();
+    let mut told = |id: &str, digest: &str| {
+        let mut capability = case["capability"].clone();
+        capability["digest"] = digest.into();
+        let transfer = envelope(
+            id,
+            json!({"kind": "capability", "to": WORKER, "interaction_id": id,
+            "body": {"capability": capability}}),
+        );
+        error(&receive(&mut host, &transfer))
+    };
+    assert_eq!(told("i1", case["digest"].as_str().unwrap()), "");
+    // As prose prints one.
+    assert_eq!(
+        told("i2", &format!("sha256:{}", "0123456789abcdef".repeat(4))),
+        "digest_mismatch"
+    );
+}

@@ -60,7 +60,7 @@ fn routing() {
     passes("routing", 15);
 }
 
-// AG-DUP-3
+// AG-DUP-3, AG-FRS-2
 #[test]
 fn duplicates() {
     passes("dedupe", 5);

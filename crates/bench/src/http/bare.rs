@@ -19,10 +19,12 @@ use super::CHECK_HEADER;
 use crate::pipeline::Check;
 use crate::store::BareLog;
 
-/// One request's signature, where it has one, and what it is answered.
+/// One request's signature, where it has one, what it is answered, and what is put on disk for it: its body, where
+/// nothing is named.
 pub(crate) struct Expected {
     pub(crate) check: Option<Check>,
     pub(crate) answer: Bytes,
+    pub(crate) lines: Option<Bytes>,
 }
 
 impl Expected {
@@ -105,7 +107,7 @@ async fn answer(State(echo): State<Echo>, headers: HeaderMap, body: Bytes) -> Re
     if echo
         .writer
         .send(Line {
-            bytes: body,
+            bytes: expected.lines.clone().unwrap_or(body),
             durable,
         })
         .is_err()

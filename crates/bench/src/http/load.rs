@@ -51,6 +51,7 @@ pub(crate) struct Told {
     pub(crate) p50_ms: Option<f64>,
     pub(crate) p99_ms: Option<f64>,
     pub(crate) p999_ms: Option<f64>,
+    pub(crate) max_ms: Option<f64>,
 }
 
 /// One request and the answer it must get; none where any is right that says it is on record.
@@ -152,6 +153,7 @@ async fn answer(ask: Ask, sides: &mut Vec<Side>, requests: &Arc<Vec<Request>>) -
                 p50_ms: times.percentile_ms(0.5),
                 p99_ms: times.percentile_ms(0.99),
                 p999_ms: times.percentile_ms(0.999),
+                max_ms: times.percentile_ms(1.0),
                 ..Told::default()
             })
         }

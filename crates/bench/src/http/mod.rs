@@ -89,6 +89,7 @@ impl Bench {
             Ok(Expected {
                 check: Some(Check::of(envelope, &world, &host)?),
                 answer: accepted(envelope.message_id).into(),
+                lines: None,
             })
         });
         let expected = expected.collect::<Result<Vec<_>>>()?;

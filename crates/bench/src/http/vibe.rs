@@ -11,7 +11,9 @@ use chancery_agents::behaviour::{Behaviour, Script};
 use chancery_agents::host::{Agents, Hosted};
 use chancery_core::admin::TokenRecord;
 use chancery_core::digest::Sha256Digest;
+use chancery_core::line::DraftEnvelope;
 use chancery_core::time::Time;
+use chancery_journal::{Chain, Head, Lines};
 use chancery_node::suite::{AllSettings, Chancery};
 use chancery_vibe::agent::AgentRecord;
 use chancery_vibe::conformance::{Host, Request};
@@ -31,7 +33,7 @@ use crate::store::open;
 
 pub(super) const PATH: &str = "/vcp";
 /// More deals than one side makes in a second.
-const DEALS_A_SECOND: f64 = 6_000.0;
+const DEALS_A_SECOND: f64 = 20_000.0;
 const TOKENS: usize = 8;
 
 /// Measures for about `duration`, once without and once with an agent that lives in the node.
@@ -136,7 +138,7 @@ where
         bench: "http".to_owned(),
         protocol: Some("vibe".to_owned()),
         store: Some("embedded".to_owned()),
-        limit: "bare axum echo with grouped append and fdatasync".to_owned(),
+        limit: "bare axum echo with grouped append and fdatasync of the same lines".to_owned(),
         cpu_us_per_envelope: micros_each(cpu, race.build_count()),
         peak_rss_bytes: Some(peak_rss_bytes()?),
         ..Report::default()
@@ -147,9 +149,9 @@ where
         idle: false,
     })?;
     (report.p50_ms, report.p99_ms, report.p999_ms) = (told.p50_ms, told.p99_ms, told.p999_ms);
+    report.deals_per_s = report.rate_per_s.map(|rate| rate / STEPS as f64);
     report.note(format!(
-        "{CONNECTIONS} connections, tokens, no signatures; {:.0} whole deals a second of {STEPS} envelopes each",
-        report.rate_per_s.unwrap_or_default() / STEPS as f64
+        "{CONNECTIONS} connections, tokens, no signatures; a deal is {STEPS} envelopes"
     ));
     Ok(report)
 }
@@ -202,9 +204,10 @@ fn requests_of(deals: usize) -> Vec<u8> {
     file
 }
 
-/// What the bare server answers: the real answers to one deal, by step.
+/// What the bare server answers and writes: the real answers to one deal and the lines it leaves, by step.
 fn answers(seed: &Seed) -> Result<Vec<Expected>> {
     let mut host = Host::new(seed, Settings::default(), None).map_err(anyhow::Error::msg)?;
+    let mut chain = Chain::after(Head::EMPTY);
     let mut answers = Vec::new();
     for body in deal(0) {
         let request = Request {
@@ -217,9 +220,18 @@ fn answers(seed: &Seed) -> Result<Vec<Expected>> {
             reply.status == 200,
             "a deal of the benchmark is refused: {told}"
         );
+        let mut lines = Lines::with_capacity(reply.body.len());
+        let unit = host.units().last().context("a step leaves no line")?;
+        let unit = unit.iter().map(|draft| match &draft.envelope {
+            DraftEnvelope::Whole(bytes) | DraftEnvelope::Unsealed { bytes, .. } => (draft, bytes),
+        });
+        chain.append_unit(unit, &mut lines);
+        // The writer ends what it is given with a newline of its own.
+        let text = lines.text().trim_ascii_end();
         answers.push(Expected {
             check: None,
             answer: reply.body,
+            lines: Some(Bytes::copy_from_slice(text)),
         });
     }
     Ok(answers)

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use chancery_core::protocol::Suite as _;
 use chancery_node::Office;
 use chancery_node::suite::Chancery;
-use chancery_store::{Postgres, PostgresOptions, Store};
+use chancery_store::{Postgres, PostgresOptions, ROWS_VERSION, Store};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::stop::help as help_family;
@@ -126,22 +126,33 @@ fn start(
         let mut helper = Helper::start(lead, &["node", place, &journal])?;
         let to: SocketAddr = helper.answer()?;
         side.nodes.push(helper);
-        let connections = CONNECTIONS / nodes;
-        let ask = match node {
-            0 => Ask::Connect {
-                to,
-                connections,
-                together: 1,
-            },
-            _ => Ask::Join {
-                side: number,
-                to,
-                connections,
-            },
-        };
-        load.ask::<_, Told>(&ask)?;
+        connect(load, number, node, to, CONNECTIONS / nodes)?;
     }
     Ok(side)
+}
+
+/// Connects the load to a node of a side: the first one begins the side.
+fn connect(
+    load: &mut Helper,
+    side: usize,
+    node: usize,
+    to: SocketAddr,
+    connections: usize,
+) -> Result<()> {
+    let ask = match node {
+        0 => Ask::Connect {
+            to,
+            connections,
+            together: 1,
+        },
+        _ => Ask::Join {
+            side,
+            to,
+            connections,
+        },
+    };
+    load.ask::<_, Told>(&ask)?;
+    Ok(())
 }
 
 /// Opens the journal of a side, on files where the place is no address.
@@ -156,7 +167,7 @@ fn store(place: &str, journal: &str) -> Result<Arc<dyn Store>> {
         may_begin: true,
         row_cache_bytes: ROW_CACHE_BYTES,
         windows: Chancery::default().windows(),
-        rows_version: 1,
+        rows_version: ROWS_VERSION,
     };
     Ok(Arc::new(Postgres::open(&options)?))
 }

@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use chancery_node::NoCarrier;
 
 use super::server::Server;
-use super::{answer_until_asked_no_more, store};
+use super::{answer_until_asked_no_more, connect, store};
 use crate::emergency::{self, Probe};
 use crate::helper::Helper;
-use crate::http::{Ask, CONNECTIONS, REQUESTS_A_SECOND, Told, requests_of};
+use crate::http::{CONNECTIONS, REQUESTS_A_SECOND, requests_of};
 use crate::node::start_node_with;
 use crate::now;
 use crate::report::Report;
@@ -44,20 +44,7 @@ pub(super) fn run(
         let to: SocketAddr = helper.answer()?;
         nodes.push(helper);
         addresses.push(to);
-        let connections = CONNECTIONS / 2;
-        let ask = match node {
-            0 => Ask::Connect {
-                to,
-                connections,
-                together: 1,
-            },
-            _ => Ask::Join {
-                side: 0,
-                to,
-                connections,
-            },
-        };
-        load.ask::<_, Told>(&ask)?;
+        connect(&mut load, 0, node, to, CONNECTIONS / 2)?;
     }
     let (mut probe, _) = emergency::start_probe(dir, lead, &children)?;
     let asked = Probe {

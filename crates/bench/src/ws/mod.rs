@@ -49,8 +49,12 @@ pub(crate) fn run(dir: &Path, lead: &[String], duration: Duration) -> Result<Rep
         let answer = accepted(envelope.message_id);
         write_request(&mut file, &envelope.bytes, &answer);
         let check = Some(Check::of(envelope, &world, &host)?);
-        let answer = answer.into();
-        expected.push((envelope.message_id, Expected { check, answer }));
+        let told = Expected {
+            check,
+            answer: answer.into(),
+            lines: None,
+        };
+        expected.push((envelope.message_id, told));
     }
     let requests = dir.join("requests");
     std::fs::write(&requests, file)?;

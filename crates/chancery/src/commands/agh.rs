@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::agh_show::{interactions, peers, show_cards};
 use super::agh_visit::{Visit, WayArgs, visitor};
-use super::agh_watch;
+use super::{agh_watch, explain};
 use crate::client::{self, Answered, NodeArgs, NodeClient};
 use crate::config::{Flags, Sources};
 use crate::exit::{Exit, Failure, Outcome};
@@ -400,6 +400,7 @@ fn refused(told: &Value, answered: &Answered) -> Failure {
     }
     if (told["error"].as_str(), answered.status) == (Some("not_found"), 404) {
         return Failure::no("not sent: not_found at from")
+            .explained(explain::guide_of("agh", "not_found").as_ref())
             .next("the sender is hosted nowhere here: chancery agh join CHANNEL PEER");
     }
     refused_with(told)
@@ -413,6 +414,7 @@ pub(super) fn refused_with(told: &Value) -> Failure {
         .map(|path| format!(" at {path}"))
         .unwrap_or_default();
     let failure = Failure::no(format!("not sent: {error}{at}"));
+    let failure = failure.explained(explain::guide_of("agh", error).as_ref());
     match error {
         "not_found" => failure.next("nobody of that name is there: chancery agh peers CHANNEL"),
         "busy" => {

@@ -15,6 +15,9 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::secret_file;
 use crate::terminal::Terminal;
 
+/// The data directory, where none is named.
+const DATA_FOLDER: &str = "chancery-data";
+
 /// The file below the data directory that holds the hash of the first token.
 pub(crate) const FIRST_TOKEN: &str = "tokens.init.json";
 
@@ -24,6 +27,9 @@ pub(crate) struct InitArgs {
     /// The directory of the node
     #[arg(default_value = ".")]
     dir: PathBuf,
+    /// Directory of the log, its index and keys, where it is to be elsewhere [default: chancery-data in DIR]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
 }
 
 /// What `serve` takes over at its first start: who a token speaks for, and its hash, never the token.
@@ -44,8 +50,10 @@ struct Places {
 }
 
 impl Places {
-    fn below(dir: &Path) -> Self {
-        let data = dir.join("chancery-data");
+    fn of(args: &InitArgs) -> Self {
+        let dir = &args.dir;
+        let data = args.data.clone();
+        let data = data.unwrap_or_else(|| dir.join(DATA_FOLDER));
         Self {
             config: dir.join(DEFAULT_FILE),
             node_key: data.join("node.key"),
@@ -66,7 +74,8 @@ impl Places {
 
 /// Makes the files of a node.
 pub(crate) fn run(args: &InitArgs, terminal: &mut Terminal) -> Outcome {
-    let places = Places::below(&args.dir);
+    let places = Places::of(args);
+    let text = configuration(args.data.as_deref())?;
     places.refuse_to_overwrite()?;
     std::fs::create_dir_all(&args.dir)
         .map_err(|error| Failure::usage(format!("cannot make {}: {error}", args.dir.display())))?;
@@ -74,9 +83,24 @@ pub(crate) fn run(args: &InitArgs, terminal: &mut Terminal) -> Outcome {
     let key = secret_file::new_key(&places.node_key)?;
     let token = write_token(&places.first_token)?;
     // Last, so that a node found by its configuration is whole.
-    secret_file::write_new(&places.config, commented_file().as_bytes(), 0o644)?;
+    secret_file::write_new(&places.config, text.as_bytes(), 0o644)?;
     let public = encode_public_key(&key.verifying_key());
     tell(&places, &public, &token, terminal)
+}
+
+/// The text of the configuration. It is read from another directory than this command is typed in.
+fn configuration(data: Option<&Path>) -> Result<String, Failure> {
+    let text = commented_file();
+    let Some(data) = data else {
+        return Ok(text);
+    };
+    let cannot = |why: String| Failure::usage(format!("--data {}: {why}", data.display()));
+    let whole = std::path::absolute(data).map_err(|error| cannot(error.to_string()))?;
+    let whole = whole
+        .to_str()
+        .ok_or_else(|| cannot("it is no text, as a configuration has to be".to_owned()))?;
+    let named = format!("\ndata = {}\n", toml::Value::from(whole));
+    Ok(text.replacen(&format!("\ndata = \"{DATA_FOLDER}\"\n"), &named, 1))
 }
 
 /// Makes the admin token; only its hash is kept.

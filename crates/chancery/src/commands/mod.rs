@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod agh;
+mod agh_send;
 mod agh_show;
 mod agh_visit;
 mod agh_watch;

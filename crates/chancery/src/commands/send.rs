@@ -17,7 +17,7 @@ use chancery_value_context::settings::Settings;
 use chancery_value_context::sign::seal;
 use serde::Deserialize;
 
-use super::vibe;
+use super::{agh_send, explain, vacant, vibe};
 use crate::client::{self, Answered, NodeArgs};
 use crate::config::{Flags, Sources};
 use crate::exit::{Exit, Failed, Failure, Outcome};
@@ -32,11 +32,11 @@ pub(crate) const MESSAGES: [&str; 3] = [".well-known", "vcp", "messages"];
 #[derive(Debug, clap::Args)]
 pub(crate) struct SendArgs {
     /// Whose envelope it is
-    #[arg(value_parser = ["value-context", "vibe"])]
+    #[arg(value_parser = ["value-context", "vibe", "vacant", "agh"])]
     protocol: String,
     /// The envelope; - for standard input
     file: PathBuf,
-    /// Key file to sign with; adds vcp_message, message_id and timestamp where they are missing
+    /// Key file to sign with; what the protocol asks of a sender is added where it is missing
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     #[command(flatten)]
@@ -50,15 +50,27 @@ pub(crate) fn run(
     terminal: &mut Terminal,
 ) -> Outcome {
     let text = input::read(&args.file)?;
-    if args.protocol == "vibe" {
-        if args.key.is_some() {
-            return Err(Failure::usage("envelopes of vibe are not signed here")
-                .next("leave --key out; a signature that is in the file is sent as it stands")
-                .into());
+    let key = args.key.as_deref();
+    match args.protocol.as_str() {
+        "vibe" if key.is_some() => Err(Failure::usage("envelopes of vibe are not signed here")
+            .next("leave --key out; a signature that is in the file is sent as it stands")
+            .into()),
+        "vibe" => {
+            let node = args.node.client(sources)?;
+            client::block_on(vibe::send(&node, text.into()))?.tell(terminal)
         }
-        let node = args.node.client(sources)?;
-        return client::block_on(vibe::send(&node, text.into()))?.tell(terminal);
+        "vacant" => vacant::send::run(&text, key, &args.node.client(sources)?, terminal),
+        "agh" => agh_send::run(&text, key, &args.node.client(sources)?, terminal),
+        _ => send_value_context(args, text, sources, terminal),
     }
+}
+
+fn send_value_context(
+    args: &SendArgs,
+    text: Vec<u8>,
+    sources: &dyn Fn(Flags) -> Sources,
+    terminal: &mut Terminal,
+) -> Outcome {
     let envelope: Bytes = match &args.key {
         Some(path) => {
             let key = secret_file::read_key(path)?;
@@ -158,6 +170,7 @@ fn tell(answered: &Answered, envelope: &Bytes, terminal: &mut Terminal) -> Resul
             "try again",
             refused.retryable.then_some("it may be taken later"),
         ),
+        ("next", explain::next_of("value-context", &refused.code)),
     ];
     for (name, text) in lines {
         if let Some(text) = text {

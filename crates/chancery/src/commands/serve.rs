@@ -69,8 +69,12 @@ async fn serve(
     read_from: (Sources, Settings),
     terminal: &mut Terminal,
 ) -> Outcome {
-    let signals = Signals::new()?;
-    let host = Host::start_from(config, Some(read_from)).await?;
+    let mut signals = Signals::new()?;
+    let host = tokio::select! {
+        host = Host::start_to_serve(config, Some(read_from)) => host?,
+        // While it waits for its database, say: nobody was answered yet.
+        () = signals.stop() => return Ok(Exit::Done),
+    };
     terminal.json_line(&host.start_line())?;
     terminal.out.flush()?;
     until_told(host, signals, std::future::pending()).await
@@ -145,6 +149,11 @@ impl Signals {
             terminate: on(SignalKind::terminate())?,
             interrupt: on(SignalKind::interrupt())?,
         })
+    }
+
+    /// Returns when the process is to stop.
+    async fn stop(&mut self) {
+        while let Told::Reload = self.next().await {}
     }
 
     async fn next(&mut self) -> Told {

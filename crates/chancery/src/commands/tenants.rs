@@ -146,7 +146,7 @@ fn start(
         tenant::work_for(Some(name.clone()));
         let serve = async {
             let signals = Signals::new()?;
-            let host = Host::start(&config).await?;
+            let host = Host::start_to_serve(&config, None).await?;
             let _ = tell.send(Told::Serves(host.start_line().of_tenant(&name)));
             let stop = async move {
                 let _ = stopped.wait_for(|stop| *stop).await;

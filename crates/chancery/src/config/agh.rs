@@ -11,6 +11,7 @@ use chancery_core::keys::ed25519::SigningKey;
 use serde::Deserialize;
 
 use super::agents::{self, AgentBehaviour, Described, Member, ModelEntry};
+use super::table::{self, List};
 use crate::exit::Failure;
 use crate::secret_file;
 
@@ -129,10 +130,7 @@ struct Document {
     agh: AghTables,
 }
 
-/// The tables below `[agh]`.
-pub(super) const TABLES: [&str; 3] = ["peer", "bridge", "tasks"];
-
-/// What stands in them.
+/// What stands in the tables below `[agh]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct AghTables {
     #[serde(default)]
@@ -167,14 +165,15 @@ impl AghTables {
 /// The tables of AGH in a configuration file.
 pub(super) fn section_of(text: &str, path: &Path) -> Result<AghTables, Failure> {
     let document: Document = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| super::file::line_at(text, span.start));
+        let line = error
+            .span()
+            .map_or(1, |span| super::file::line_at(text, span.start));
         Failure::usage(format!(
             "{}:{line}: below [agh]: {}",
             path.display(),
             error.message()
         ))
-        .next("[[agh.peer]] has id, channel, workspace_id, display_name, capabilities, catalog, behaviour, agent, key, tool, instructions; \
-               [agh.bridge] peer, channel_a, workspace_id, channel_b; [agh.tasks] keeper, writers")
+        .next(members_of_tables())
     })?;
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let placed = |mut peer: PeerEntry| {
@@ -184,6 +183,16 @@ pub(super) fn section_of(text: &str, path: &Path) -> Result<AghTables, Failure> 
     let mut tables = document.agh;
     tables.peer = tables.peer.into_iter().map(placed).collect();
     Ok(tables)
+}
+
+/// Which tables there are, and what each has.
+fn members_of_tables() -> String {
+    let members = |list: &List| {
+        let names: Vec<&str> = list.keys.iter().map(|key| key.name).collect();
+        format!("{} has {}", list.head(), names.join(", "))
+    };
+    let tables: Vec<String> = table::AGH.iter().map(members).collect();
+    tables.join("; ")
 }
 
 impl Agh {
@@ -353,5 +362,28 @@ impl PeerEntry {
             CatalogFile::Named { capabilities } => capabilities,
         };
         Catalog::new(entries).map_err(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::commented_file;
+
+    // CH-CFG-1
+    #[test]
+    fn the_tables_of_the_file_that_init_writes_are_those_that_are_read() {
+        let file = commented_file();
+        for list in table::AGH {
+            let head = format!("# {}\n", list.head());
+            let (_, rest) = file.split_once(&head).expect(list.name);
+            let members = rest.lines().map_while(|line| line.strip_prefix("# "));
+            let members: Vec<&str> = members.collect();
+            assert_eq!(members.len(), list.keys.len(), "{}", list.name);
+            let text = format!("{}\n{}\n", list.head(), members.join("\n"));
+            let tables = section_of(&text, Path::new("chancery.toml"));
+            let tables = tables.unwrap_or_else(|failure| panic!("{failure}"));
+            assert_ne!(tables, AghTables::default(), "{}", list.name);
+        }
     }
 }

@@ -62,15 +62,16 @@ impl Reader<'_> {
         {
             return self.table(table, Some(name));
         }
-        if section == Some("agh") && agh::TABLES.contains(&name) {
-            self.settings.agh = agh::section_of(self.text, self.path)?;
-            return Ok(());
-        }
         if section.is_none() && name == "model" {
             self.settings.models = agents::models_of(self.text, self.path)?;
             return Ok(());
         }
         let full = section.map_or_else(|| name.to_owned(), |section| format!("{section}.{name}"));
+        if let Some(list) = table::AGH.iter().find(|list| list.name == full) {
+            self.names_of(list, value.get_ref())?;
+            self.settings.agh = agh::section_of(self.text, self.path)?;
+            return Ok(());
+        }
         if let (Some(list), DeValue::Array(tables)) = (table::find_list(&full), value.get_ref()) {
             return self.list(list, tables.iter(), offset);
         }
@@ -105,6 +106,24 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Refuses members that no table of this kind has; what they hold is read elsewhere.
+    fn names_of(&self, list: &List, value: &DeValue<'_>) -> Result<(), Failure> {
+        let tables = match value {
+            DeValue::Array(tables) => tables.iter().map(Spanned::get_ref).collect(),
+            one => vec![one],
+        };
+        for name in tables
+            .into_iter()
+            .filter_map(DeValue::as_table)
+            .flat_map(|table| table.keys())
+        {
+            if !list.keys.iter().any(|key| key.name == name.get_ref()) {
+                return Err(self.unknown_in(list, name.get_ref(), name.span().start));
+            }
+        }
+        Ok(())
+    }
+
     fn source(&self, offset: usize) -> Source {
         Source::File {
             path: self.path.to_owned(),
@@ -127,7 +146,7 @@ impl Reader<'_> {
     }
 
     fn unknown(&self, name: &str, offset: usize) -> Failure {
-        let lists = table::LISTS.iter().map(|list| list.name);
+        let lists = table::lists().map(|list| list.name);
         let names = KEYS.iter().map(|key| key.name).chain(table::sections());
         let names = names.chain(lists);
         let failure = Failure::usage(format!("{}: unknown key {name}", self.place(offset)));

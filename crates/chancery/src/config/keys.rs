@@ -178,7 +178,7 @@ pub const KEYS: &[Key] = &[
         "value_context.world",
         Kind::Path,
         "\"\"",
-        "agents, their relations and trusted keys, such as agents.json; empty: not served",
+        "agents, their relations and trusted keys, such as agents.json; empty: only what is on record",
     ),
     key(
         "value_context.max_bytes",
@@ -328,7 +328,7 @@ pub const KEYS: &[Key] = &[
         "agh.default_send_revision",
         Kind::Text,
         "\"a\"",
-        "revision of a first message to a peer of which none is recorded: \"a\" or \"b\"",
+        "\"a\" or \"b\"; goes on record and changes nothing: what a peer sends says its own revision",
     ),
     key(
         "agh.nats",

@@ -1,14 +1,15 @@
-//! The tables that a configuration may have any number of times: no logic.
+//! The tables of a configuration that have keys of their own, most of them any number of times: no logic.
 
-use super::table::{Kind, List, key};
+use super::table::{Form, Kind, List, key};
 
 const SOME: Kind = Kind::Integer { min: 1 };
 
-/// All lists.
+/// Those that are read by their keys alone.
 pub const LISTS: &[List] = &[VIBE_AGENT, VACANT_AGENT];
 
 const VIBE_AGENT: List = List {
     name: "vibe.agent",
+    form: Form::Listed,
     comment: "an agent of vibe that lives in this node: each envelope for it starts a turn",
     keys: &[
         key(
@@ -100,6 +101,7 @@ const VIBE_AGENT: List = List {
 
 const VACANT_AGENT: List = List {
     name: "vacant.agent",
+    form: Form::Listed,
     comment: "a hosted vacant; the first is the default, unless one says default = true",
     keys: &[
         key(
@@ -165,6 +167,7 @@ pub const NAMED: &[List] = &[MODEL];
 
 const MODEL: List = List {
     name: "model",
+    form: Form::Named,
     comment: "a language model behind an OpenAI-compatible chat interface, for behaviours \"model:NAME\"",
     keys: &[
         key(
@@ -197,6 +200,120 @@ const MODEL: List = List {
             Kind::Text,
             "\"\"",
             "price of a million tokens given out",
+        ),
+    ],
+};
+
+/// The tables below `[agh]`.
+pub const AGH: &[List] = &[AGH_PEER, AGH_BRIDGE, AGH_TASKS];
+
+const AGH_PEER: List = List {
+    name: "agh.peer",
+    form: Form::Listed,
+    comment: "a peer that this node hosts",
+    keys: &[
+        key(
+            "id",
+            Kind::Text,
+            "\"\"",
+            "its Peer ID, or a nickname when it has a key",
+        ),
+        key("channel", Kind::Text, "\"\"", "the channel it is in"),
+        key(
+            "workspace_id",
+            Kind::Text,
+            "\"\"",
+            "the workspace, for revision B",
+        ),
+        key(
+            "display_name",
+            Kind::Text,
+            "\"\"",
+            "what its card calls it, for people",
+        ),
+        key(
+            "capabilities",
+            Kind::Texts,
+            "[]",
+            "what its card says it can do, by name",
+        ),
+        key(
+            "catalog",
+            Kind::Path,
+            "\"\"",
+            "a file with capability entries, for its card",
+        ),
+        key(
+            "behaviour",
+            Kind::Text,
+            "\"inbox\"",
+            "\"inbox\", \"echo\", \"script:FILE\", \"http:URL\", \"model:NAME\" or \"mcp:URL or command\"",
+        ),
+        key(
+            "tool",
+            Kind::Text,
+            "\"\"",
+            "the tool of an MCP server that mcp:… asks",
+        ),
+        key(
+            "instructions",
+            Kind::Path,
+            "\"\"",
+            "what its role asks of it, in words: a text file",
+        ),
+        key(
+            "agent",
+            Kind::Text,
+            "\"\"",
+            "its participant, when it is one with an agent of another protocol",
+        ),
+        key(
+            "key",
+            Kind::Path,
+            "\"\"",
+            "its key: with agh.trust it is a verified handle and signs; it also signs asks of http:URL",
+        ),
+    ],
+};
+
+const AGH_BRIDGE: List = List {
+    name: "agh.bridge",
+    form: Form::Once,
+    comment: "a bridge between a channel of revision A and one of B, with agh.revision = \"dual\"",
+    keys: &[
+        key(
+            "peer",
+            Kind::Text,
+            "\"\"",
+            "the peer that the bridge speaks as, on both sides",
+        ),
+        key("channel_a", Kind::Text, "\"\"", "the channel of revision A"),
+        key(
+            "workspace_id",
+            Kind::Text,
+            "\"\"",
+            "the workspace of revision B",
+        ),
+        key("channel_b", Kind::Text, "\"\"", "the channel of revision B"),
+    ],
+};
+
+const AGH_TASKS: List = List {
+    name: "agh.tasks",
+    form: Form::Once,
+    comment: "work that is handed to one hosted peer counts as a task write and is asked for more",
+    keys: &[
+        key(
+            "keeper",
+            Kind::Text,
+            "\"\"",
+            "the hosted peer that keeps tasks",
+        ),
+        key(
+            "writers",
+            Kind::Texts,
+            "[]",
+            "peers that may write without a proof of who they are",
         ),
     ],
 };

@@ -47,7 +47,7 @@ pub struct Flags {
     /// "embedded", "memory" or "postgres://USER@HOST/DATABASE"
     #[arg(long)]
     pub store: Option<String>,
-    /// "system", or in dev "fixed:TS"
+    /// "system", or in dev "fixed:TS" or "offset:+20s"
     #[arg(long)]
     pub clock: Option<String>,
     /// Loopback only: no tokens needed, fixed clock allowed

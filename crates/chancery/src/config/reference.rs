@@ -1,6 +1,6 @@
 //! The file that `init` writes, and the reference page: both made from the table.
 
-use super::table::{KEYS, Key, Kind, LISTS, NAMED};
+use super::table::{self, Form, KEYS, Key, Kind, List};
 
 /// All keys with their defaults and one line of comment each, as TOML.
 pub fn commented_file() -> String {
@@ -22,13 +22,8 @@ pub fn commented_file() -> String {
         current = section;
         text.push_str(&format!("# {}\n{name} = {}\n", key.comment, key.default));
     }
-    let named = NAMED
-        .iter()
-        .map(|list| (list, format!("[{}.NAME]", list.name)));
-    let lists = LISTS
-        .iter()
-        .map(|list| (list, format!("[[{}]]", list.name)));
-    for (list, head) in lists.chain(named) {
+    for list in table::lists() {
+        let head = list.head();
         text.push_str(&format!("\n# {}\n# {head}\n", list.comment));
         for key in list.keys {
             text.push_str(&format!(
@@ -63,15 +58,11 @@ pub fn reference_page() -> String {
             key.comment.replace('|', "\\|"),
         ));
     }
-    let named = NAMED
-        .iter()
-        .map(|list| (list, format!("[{}.NAME]", list.name)));
-    let lists = LISTS
-        .iter()
-        .map(|list| (list, format!("[[{}]]", list.name)));
-    for (list, head) in lists.chain(named) {
+    for list in table::lists() {
+        let head = list.head();
         page.push_str(&format!(
-            "\n## `{head}`\n\nAny number of times: {}.\n\n| key | type | default | |\n|---|---|---|---|\n",
+            "\n## `{head}`\n\n{}: {}.\n\n| key | type | default | |\n|---|---|---|---|\n",
+            how_often(list),
             list.comment
         ));
         for key in list.keys {
@@ -83,45 +74,15 @@ pub fn reference_page() -> String {
             ));
         }
     }
-    page.push_str(AGH_TABLES);
     page
 }
 
-/// The tables below `[agh]`.
-const AGH_TABLES: &str = r#"
-## `[[agh.peer]]`
-
-Any number of times: a peer that this node hosts.
-
-| key | default | |
-|---|---|---|
-| `id`, `channel` | | its Peer ID, or a nickname when it has a key; the channel it is in |
-| `workspace_id` | `""` | the workspace, for revision B |
-| `display_name`, `capabilities`, `catalog` | `""`, `[]`, `""` | what its card says; a file with capability entries |
-| `behaviour` | `"inbox"` | what it does with what comes in: `inbox`, `echo`, `script:FILE`, `http:URL`, `model:NAME`, `mcp:URL or command` |
-| `tool`, `instructions` | `""` | the tool of an MCP server; the file of what its role asks, in words |
-| `agent` | `""` | the participant that it is one with |
-| `key` | `""` | file of its secret key: with `agh.trust = "on"` it speaks under its verified handle, and all is signed; it also signs what `http:URL` is asked |
-
-## `[agh.bridge]`
-
-A bridge between one channel of revision A and one of revision B, with `agh.revision = "dual"`.
-
-| key | |
-|---|---|
-| `peer` | the peer that the bridge speaks as, on both sides |
-| `channel_a` | the channel of revision A |
-| `workspace_id`, `channel_b` | the workspace and channel of revision B |
-
-## `[agh.tasks]`
-
-Work that is handed to one hosted peer counts as a task write and is asked for more.
-
-| key | default | |
-|---|---|---|
-| `keeper` | | the hosted peer that keeps tasks |
-| `writers` | `[]` | peers that may write without a proof of who they are |
-"#;
+const fn how_often(list: &List) -> &'static str {
+    match list.form {
+        Form::Listed | Form::Named => "Any number of times",
+        Form::Once => "At most once",
+    }
+}
 
 fn kind(key: &Key) -> String {
     match key.kind {

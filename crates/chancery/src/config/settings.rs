@@ -174,7 +174,7 @@ impl Settings {
         source: Source,
     ) -> Result<(), Failure> {
         let raw = match key.kind {
-            Kind::Text | Kind::Path => Raw::Text(text),
+            Kind::Text | Kind::Path | Kind::Texts => Raw::Text(text),
             Kind::Switch => match text {
                 "true" => Raw::Switch(true),
                 "false" => Raw::Switch(false),
@@ -245,6 +245,7 @@ fn wrong_kind(setting: &Setting) -> Failure {
         Kind::Integer { min } => format!("an integer of at least {min}"),
         Kind::Switch => "true or false".to_owned(),
         Kind::Text | Kind::Path => "a text in quotes".to_owned(),
+        Kind::Texts => "a list of texts".to_owned(),
     };
     Failure::usage(format!(
         "{}: {} must be {wanted}",

@@ -4,7 +4,7 @@
 //! all made from this table: a key that is not here does not exist.
 
 pub use super::keys::KEYS;
-pub use super::lists::{LISTS, NAMED};
+pub use super::lists::{AGH, LISTS, NAMED};
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Kind {
         /// The least that makes sense.
         min: u64,
     },
+    /// Any number of texts; only tables below `[agh]` have them.
+    Texts,
 }
 
 impl Kind {
@@ -30,6 +32,7 @@ impl Kind {
             Self::Path => "path",
             Self::Switch => "true or false",
             Self::Integer { .. } => "integer",
+            Self::Texts => "list of texts",
         }
     }
 }
@@ -88,15 +91,45 @@ pub(super) const fn flagged(key: Key) -> Key {
     }
 }
 
-/// A list of tables: `[[section.name]]`, any number of times.
+/// How a table stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `[[section.name]]`, any number of times.
+    Listed,
+    /// `[name.NAME]`, any number of times.
+    Named,
+    /// `[section.name]`, once.
+    Once,
+}
+
+/// A table that has keys of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct List {
     /// Its section and name.
     pub name: &'static str,
+    /// How it stands in a file.
+    pub form: Form,
     /// One line for people.
     pub comment: &'static str,
     /// The keys of one table; their names are those inside it.
     pub keys: &'static [Key],
+}
+
+impl List {
+    /// The line that begins it.
+    pub fn head(&self) -> String {
+        let name = self.name;
+        match self.form {
+            Form::Listed => format!("[[{name}]]"),
+            Form::Named => format!("[{name}.NAME]"),
+            Form::Once => format!("[{name}]"),
+        }
+    }
+}
+
+/// All tables that have keys of their own.
+pub fn lists() -> impl Iterator<Item = &'static List> {
+    LISTS.iter().chain(NAMED).chain(AGH)
 }
 
 /// The list of a name.
@@ -156,7 +189,7 @@ mod tests {
 
     #[test]
     fn comments_are_one_short_line() {
-        let tables = LISTS.iter().chain(NAMED).flat_map(|list| list.keys);
+        let tables = lists().flat_map(|list| list.keys);
         for key in KEYS.iter().chain(tables) {
             assert!(
                 key.comment.len() <= 100 && !key.comment.contains('\n'),

@@ -86,7 +86,7 @@ pub struct Limits {
 /// The section of value-context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueContext {
-    /// The world (CH-CFG-5); without one the protocol is not served.
+    /// The world (CH-CFG-5); without one there are the agents and keys on record alone.
     pub world: Option<PathBuf>,
     /// The largest message.
     pub max_bytes: u64,

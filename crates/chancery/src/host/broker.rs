@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chancery_core::digest::{Sha256Digest, hex};
 use chancery_doors::OutgoingTls;
+use chancery_doors::http::keep_figures;
 use chancery_doors::nats::{Broker, BrokerOptions, BusDoor, NatsBus, NatsDoor, Secret};
 use chancery_node::respond::Responder;
 use chancery_node::{Office, agh_answers, agh_bridge};
@@ -22,7 +23,7 @@ pub(super) fn broker(config: &Config) -> Option<Arc<Broker>> {
 /// Nobody is connected yet, and the keys of hosted peers are at hand. Gives whose keys were held before.
 pub(super) async fn prepare(office: &Office, config: &Config) -> Result<Vec<String>, Failure> {
     let held = office.gate().vault().owners();
-    // Where others share the journal their peers stay.
+    // Where others share the journal their peers stay; whoever has the duties sees out those that are gone.
     if !matches!(config.store, Store::Postgres(_)) {
         office
             .agh_nobody_connected()
@@ -42,6 +43,8 @@ pub(super) fn join(
     broker: Option<Arc<Broker>>,
     tls: &OutgoingTls,
 ) -> Result<Option<NatsDoor>, Failure> {
+    // This broker and that of the bus may be reached before the door is open, and tell it once.
+    keep_figures();
     let (Some(options), Some(broker)) = (broker_options(config)?, broker) else {
         return Ok(None);
     };
@@ -52,6 +55,11 @@ pub(super) fn join(
 /// How the broker is reached, when there is one.
 pub(crate) fn broker_options(config: &Config) -> Result<Option<BrokerOptions>, Failure> {
     config.agh.nats.as_ref().map(options_of).transpose()
+}
+
+/// How the broker of the bus is reached, when there is one.
+pub(crate) fn bus_options(config: &Config) -> Result<Option<BrokerOptions>, Failure> {
+    config.bus.as_ref().map(options_of).transpose()
 }
 
 fn options_of(nats: &Nats) -> Result<BrokerOptions, Failure> {

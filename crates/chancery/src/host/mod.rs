@@ -32,7 +32,7 @@ use chancery_node::vacants::Vacants;
 use chancery_node::{
     Clock, Entropy, GateLimits, Node, Office, Options, ReconcileError, SoftLimits, StartError,
 };
-use chancery_store::StoreError;
+use chancery_store::{Postgres, StoreError};
 use chancery_value_context::settings::Settings;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -45,8 +45,10 @@ use reload::Reloading;
 use world_seed::WorldSeed;
 
 pub(crate) use apply::apply_settings;
-pub(crate) use broker::broker_options;
-pub(crate) use database::{open as open_database, to_read as database_to_read};
+pub(crate) use broker::{broker_options, bus_options};
+pub(crate) use database::{
+    look_at as look_at_database, open as open_database, to_read as database_to_read,
+};
 pub(crate) use files::{key_files, outgoing_tls};
 pub(crate) use start_line::StartLine;
 pub(crate) use world_seed::{
@@ -75,17 +77,28 @@ pub(crate) struct Host {
 impl Host {
     /// Opens the store, recovers it, starts the node and its door. Needs a tokio runtime.
     pub(crate) async fn start(config: &Config) -> Result<Self, Failure> {
-        Self::start_from(config, None).await
+        config.check_files()?;
+        let database = database::of(config)?;
+        Self::start_on(database, config, None).await
     }
 
-    /// The same; a reload compares what the configuration was read from with what it says then.
-    pub(crate) async fn start_from(
+    /// The same for a node that is left to itself: a database that is not there yet is waited for. A reload compares what the
+    /// configuration was read from with what it says then.
+    pub(crate) async fn start_to_serve(
         config: &Config,
         read_from: Option<(Sources, Keys)>,
     ) -> Result<Self, Failure> {
         config.check_files()?;
+        let database = database::awaited(config).await?;
+        Self::start_on(database, config, read_from).await
+    }
+
+    async fn start_on(
+        database: Option<Arc<Postgres>>,
+        config: &Config,
+        read_from: Option<(Sources, Keys)>,
+    ) -> Result<Self, Failure> {
         let mut world = world_file(config)?;
-        let database = database::of(config)?;
         let seed = WorldSeed::of(config, database.as_deref())?;
         let opened = Opened::open(config, &seed.suite(), database.clone())?;
         seed.keep(config, database.as_deref())?;

@@ -32,7 +32,7 @@ fn envelope(kind: &str, body: &Value) -> Result<Value, Failure> {
     }))
 }
 
-fn say() -> Result<Value, Failure> {
+pub(super) fn say() -> Result<Value, Failure> {
     envelope("say", &json!({"text": "the kit asks"}))
 }
 
@@ -56,7 +56,7 @@ fn told(exchange: &Exchange) -> String {
     }
 }
 
-async fn expect(
+pub(super) async fn expect(
     kit: &mut Kit<'_>,
     requirement: &'static str,
     asked: &str,

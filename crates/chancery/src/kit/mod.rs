@@ -7,6 +7,7 @@
 
 mod agh;
 pub(crate) mod setup;
+mod signed;
 mod vacant;
 mod value_context;
 mod vibe;
@@ -48,14 +49,25 @@ pub(crate) struct Kit<'n> {
     checks: Vec<Check>,
 }
 
-/// Asks a server everything that the kit knows about a protocol.
+/// Whether there are questions about what is signed: value-context and vacant are always signed.
+pub(crate) fn is_signed_on_demand(protocol: &str) -> bool {
+    matches!(protocol, "vibe" | "agh")
+}
+
+/// Asks a server everything that the kit knows about a protocol; or about what is signed in it, where it need not be.
 ///
 /// # Errors
 /// Nothing answers there, or this machine gives no random bytes.
-pub(crate) async fn run(node: &NodeClient, protocol: &str) -> Result<Vec<Check>, Failure> {
+pub(crate) async fn run(
+    node: &NodeClient,
+    protocol: &str,
+    signed: bool,
+) -> Result<Vec<Check>, Failure> {
     let checks = Vec::new();
     let mut kit = Kit { node, checks };
     match protocol {
+        "agh" if signed => signed::ask_agh(&mut kit).await?,
+        "vibe" if signed => signed::ask_vibe(&mut kit).await?,
         "value-context" => value_context::ask(&mut kit).await?,
         "agh" => agh::ask(&mut kit).await?,
         "vacant" => vacant::ask(&mut kit).await?,

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use chancery_core::keys::ed25519::{SigningKey, encode_public_key};
+use chancery_core::keys::p256;
 use serde_json::{Value, json};
 
 use crate::config::DEFAULT_FILE;
@@ -62,6 +63,43 @@ id = "kit-b"
 channel = "kit"
 "#;
 
+/// The configuration of a second node, where envelopes are signed.
+const SIGNED_CONFIG: &str = r#"# A node for `chancery conform --url … --signed`: everybody has its keys, so use it for nothing else.
+listen = "127.0.0.1:8701"
+data = "signed-data"
+dev = true
+
+[vibe]
+world = "signed-world.json"
+platform = "manual"
+clock = "wall"
+signed = true
+
+[agh]
+trust = "on"
+
+[[agh.peer]]
+id = "kit-a"
+channel = "kit"
+
+[[agh.peer]]
+id = "kit-b"
+channel = "kit"
+"#;
+/// Its name.
+pub(crate) const SIGNED_FILE: &str = "signed.toml";
+
+/// The pinned keys of signed vibe: who searches, and who shops.
+pub(super) const SEARCHER: &str = "kit-searcher";
+/// See [`SEARCHER`].
+pub(super) const SHOPPER: &str = "kit-shopper";
+
+/// The key of a pinned name.
+pub(super) fn pinned(kid: &str) -> p256::SigningKey {
+    let byte = if kid == SEARCHER { 0x78 } else { 0x79 };
+    p256::SigningKey::from_scalar(&[byte; 32]).expect("the scalar is in its range")
+}
+
 /// The key of one of the kit's agents; `retired` is an old one of [`PEER`].
 pub(super) fn key_of(agent: &str) -> SigningKey {
     let byte = match agent {
@@ -85,6 +123,8 @@ pub(crate) fn write(folder: &Path) -> Result<(), Failure> {
         ("world.json", format!("{:#}\n", world())),
         ("echo.key", format!("{}\n", "75".repeat(32))),
         (DEFAULT_FILE, CONFIG.to_owned()),
+        ("signed-world.json", format!("{:#}\n", signed_world())),
+        (SIGNED_FILE, SIGNED_CONFIG.to_owned()),
     ];
     for (name, text) in files {
         secret_file::write_private(&folder.join(name), text.as_bytes())?;
@@ -118,6 +158,21 @@ fn agents() -> Value {
         ],
         "secret_seeds_hex": {PARENT: seed("71"), CHILD: seed("72")},
     })
+}
+
+/// The world of signed vibe: the same with keys (VC-SIG-3).
+fn signed_world() -> Value {
+    let key = |kid: &str, address: &str| {
+        let (x, y) = pinned(kid).verifying_key().to_jwk();
+        json!({"kid": kid, "jwk": {"kty": "EC", "crv": "P-256", "x": x, "y": y}, "addresses": [address]})
+    };
+    let mut world = world();
+    world["seed_id"] = "kit-signed".into();
+    world["keys"] = json!([
+        key(SEARCHER, "buyer:discovery"),
+        key(SHOPPER, "buyer:negotiation")
+    ]);
+    world
 }
 
 /// The world of vibe (VC-WLD-1).

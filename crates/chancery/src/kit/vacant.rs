@@ -12,7 +12,7 @@ use chancery_node::Clock;
 use chancery_vacant::card::CapabilityCard;
 use chancery_vacant::envelope::{Draft, EMPTY_PREV_HASH, Envelope, EnvelopeHash, Verified};
 use chancery_vacant::id::VacantId;
-use chancery_vacant::payload::{Payload, Profile, Role};
+use chancery_vacant::payload::{Payload, Profile, Role, SelfEval};
 use chancery_vacant::wire::{METADATA_KEY, from_response, read_json, to_jsonrpc};
 use serde_json::Value;
 
@@ -290,6 +290,20 @@ async fn profiles(kit: &mut Kit<'_>, target: VacantId) -> Result<(), Failure> {
         let asked = "the profile of its answer";
         kit.check("VA-MSG-8", asked, Profile::SelfEval.as_str(), came_back);
     }
+    let caller = Caller::new(target)?;
+    let mut draft = caller.draft(1, EMPTY_PREV_HASH, "one")?;
+    draft.payload.self_eval = Some(SelfEval {
+        honesty: 1.0,
+        adoption: 0.0,
+        ..SelfEval::default()
+    });
+    let mut scored = request(&caller.sign(draft));
+    let asked = "a call whose scores are signed as 1.0 and 0.0";
+    expect(kit, "VA-MSG-3", asked, &scored, "200").await?;
+    let scores = &mut scored["params"]["message"]["selfEval"];
+    (scores["honesty"], scores["adoption"]) = (1.into(), 0.into());
+    let asked = "the same with 1 and 0 on the wire: repeated, not forged";
+    expect(kit, "VA-MSG-3", asked, &scored, REPLAY).await?;
     Ok(())
 }
 

@@ -4,7 +4,9 @@ use chancery_core::keys::Keyring;
 use chancery_core::line::{Line, ProtocolName, Seq};
 use chancery_core::protocol::Suite;
 use chancery_core::rows::MapRows;
-use chancery_journal::{Head, LineCheck, Prepared, ReplayReport, Replayer, Verifier, VerifyReport};
+use chancery_journal::{
+    Head, LineCheck, Prepared, ReplayReport, Replayer, Terms, Verifier, VerifyReport,
+};
 use chancery_vacant::rules::ChainCheck;
 
 use super::batches::Batches;
@@ -37,6 +39,11 @@ impl<R> Checked<R> {
     /// The file and line of a place in the chain.
     pub fn place(&self, seq: Seq) -> Option<Where> {
         self.places.of(seq)
+    }
+
+    /// The file and line of the line with this number among all that were read, from 1.
+    pub fn nth(&self, line: u64) -> Option<Where> {
+        self.places.nth(line)
     }
 
     /// Whether there is nothing in it that could be a log.
@@ -140,14 +147,14 @@ impl LineCheck for VacantChains {
 }
 
 /// What checks lines in order.
-trait Checker {
-    fn keyring(&self) -> Keyring;
+trait Checker<S: Suite> {
+    fn terms(&self) -> Terms<S>;
     fn take(&mut self, prepared: Prepared);
 }
 
-impl<S: Suite> Checker for Verifier<S> {
-    fn keyring(&self) -> Keyring {
-        self.keyring().clone()
+impl<S: Suite> Checker<S> for Verifier<S> {
+    fn terms(&self) -> Terms<S> {
+        Terms::of_keys(self.keyring())
     }
 
     fn take(&mut self, prepared: Prepared) {
@@ -155,9 +162,9 @@ impl<S: Suite> Checker for Verifier<S> {
     }
 }
 
-impl<S: Suite> Checker for Replayer<S> {
-    fn keyring(&self) -> Keyring {
-        self.keyring().clone()
+impl<S: Suite> Checker<S> for Replayer<S> {
+    fn terms(&self) -> Terms<S> {
+        self.terms()
     }
 
     fn take(&mut self, prepared: Prepared) {
@@ -176,7 +183,7 @@ struct Counting<'p, C> {
     progress: &'p mut Progress,
 }
 
-impl<'p, C: Checker> Counting<'p, C> {
+impl<'p, C> Counting<'p, C> {
     fn of(checker: C, serves: fn(ProtocolName) -> bool, progress: &'p mut Progress) -> Self {
         Self {
             checker,
@@ -189,7 +196,10 @@ impl<'p, C: Checker> Counting<'p, C> {
         }
     }
 
-    fn run<S: Suite + Clone>(&mut self, suite: &S, lines: Lines) -> Result<Option<Where>, Failure> {
+    fn run<S: Suite + Clone>(&mut self, suite: &S, lines: Lines) -> Result<Option<Where>, Failure>
+    where
+        C: Checker<S>,
+    {
         let mut batches = Batches::of(lines);
         pool::run(suite, &mut batches, self)?;
         Ok(batches.unended)
@@ -207,9 +217,9 @@ impl<'p, C: Checker> Counting<'p, C> {
     }
 }
 
-impl<C: Checker> Taker for Counting<'_, C> {
-    fn keyring(&self) -> Keyring {
-        self.checker.keyring()
+impl<S: Suite, C: Checker<S>> Taker<S> for Counting<'_, C> {
+    fn terms(&self) -> Terms<S> {
+        self.checker.terms()
     }
 
     fn take(&mut self, at: Where, prepared: Prepared) {

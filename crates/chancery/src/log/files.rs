@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::live::LiveLog;
 use super::store_log::StoreLog;
 use crate::exit::Failure;
 
@@ -19,6 +20,8 @@ pub enum LogFile {
     Stdin,
     /// The committed lines of an open store.
     Store(StoreLog),
+    /// The files of a directory that a node may write to.
+    Live(LiveLog),
 }
 
 impl LogFile {
@@ -27,7 +30,7 @@ impl LogFile {
         match self {
             Self::Path(path) => path.display().to_string(),
             Self::Stdin => "standard input".to_owned(),
-            Self::Store(_) => "log".to_owned(),
+            Self::Store(_) | Self::Live(_) => "log".to_owned(),
         }
     }
 
@@ -35,6 +38,7 @@ impl LogFile {
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Self::Path(path) => fs::metadata(path).ok().map(|metadata| metadata.len()),
+            Self::Live(log) => log.bytes(),
             Self::Stdin | Self::Store(_) => None,
         }
     }
@@ -44,6 +48,7 @@ impl LogFile {
             Self::Path(path) => Box::new(File::open(path)?),
             Self::Stdin => Box::new(io::stdin()),
             Self::Store(log) => Box::new(log.reader()),
+            Self::Live(log) => Box::new(log.reader()),
         })
     }
 }
@@ -75,18 +80,7 @@ pub fn find(arguments: &[PathBuf]) -> Result<Vec<LogFile>, Failure> {
 fn segments(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let cannot =
         |error: io::Error| Failure::usage(format!("cannot read {}: {error}", folder.display()));
-    let mut closed = Vec::new();
-    for entry in fs::read_dir(folder).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
-        if path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .is_some_and(is_segment)
-        {
-            closed.push(path);
-        }
-    }
-    closed.sort();
+    let mut closed = closed_segments(folder).map_err(cannot)?;
     let open = folder.join(LOG_FILE);
     if open.exists() {
         closed.push(open);
@@ -97,6 +91,23 @@ fn segments(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
                 .next(format!("a data directory holds {LOG_FILE}")),
         );
     }
+    Ok(closed)
+}
+
+/// The segments that are closed, by their first number.
+pub(super) fn closed_segments(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut closed = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(is_segment)
+        {
+            closed.push(path);
+        }
+    }
+    closed.sort();
     Ok(closed)
 }
 

@@ -15,6 +15,9 @@ pub(super) struct Places {
     /// Where each run of consecutive places begins.
     runs: Vec<(Seq, Where)>,
     last: Option<Where>,
+    /// Lines so far, and where each run of them that follow each other in one file begins, the first of them from 1.
+    lines: u64,
+    in_files: Vec<(u64, Where)>,
 }
 
 impl Places {
@@ -27,7 +30,22 @@ impl Places {
         if let Ok(reading) = &prepared.reading {
             self.head = self.head.max(reading.line.seq);
         }
+        self.lines += 1;
+        let follows = |last: Where| last.file == at.file && last.line + 1 == at.line;
+        if !self.last.is_some_and(follows) {
+            self.in_files.push((self.lines, at));
+        }
         self.last = Some(at);
+    }
+
+    /// The file and line of the line with this number among all that were taken, from 1.
+    pub(super) fn nth(&self, line: u64) -> Option<Where> {
+        let run = self.in_files.partition_point(|(first, _)| *first <= line);
+        let (first, at) = *self.in_files.get(run.checked_sub(1)?)?;
+        Some(Where {
+            line: at.line + (line - first),
+            ..at
+        })
     }
 
     fn goes_on(&self, place: Seq, at: Where) -> bool {

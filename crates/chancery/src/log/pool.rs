@@ -6,28 +6,27 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use chancery_core::keys::Keyring;
 use chancery_core::protocol::Suite;
-use chancery_journal::{Prepared, prepare};
+use chancery_journal::{Prepared, Terms, prepare_under};
 
 use super::batches::{Batch, Batches};
 use super::lines::Where;
 use crate::exit::Failure;
 
 /// Who takes prepared lines.
-pub(super) trait Taker {
-    /// The keys in force after the lines taken so far.
-    fn keyring(&self) -> Keyring;
+pub(super) trait Taker<S: Suite> {
+    /// What lines are best prepared under after those taken so far.
+    fn terms(&self) -> Terms<S>;
     /// Takes the next line.
     fn take(&mut self, at: Where, prepared: Prepared);
     /// So many bytes of the log are done.
     fn done(&mut self, bytes: u64);
 }
 
-struct Job {
+struct Job<S: Suite> {
     number: u64,
     batch: Batch,
-    keys: Keyring,
+    terms: Terms<S>,
 }
 
 struct Ready {
@@ -41,10 +40,10 @@ struct Ready {
 pub(super) fn run<S: Suite + Clone>(
     suite: &S,
     batches: &mut Batches,
-    taker: &mut dyn Taker,
+    taker: &mut dyn Taker<S>,
 ) -> Result<(), Failure> {
     let workers = thread::available_parallelism().map_or(1, NonZero::get);
-    let (to_workers, jobs) = mpsc::channel::<Job>();
+    let (to_workers, jobs) = mpsc::channel::<Job<S>>();
     let (to_taker, ready) = mpsc::channel::<Ready>();
     let jobs = Mutex::new(jobs);
     thread::scope(|scope| {
@@ -67,7 +66,7 @@ pub(super) fn run<S: Suite + Clone>(
     })
 }
 
-fn work<S: Suite>(suite: &S, jobs: &Mutex<Receiver<Job>>, to_taker: &Sender<Ready>) {
+fn work<S: Suite>(suite: &S, jobs: &Mutex<Receiver<Job<S>>>, to_taker: &Sender<Ready>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
@@ -76,7 +75,9 @@ fn work<S: Suite>(suite: &S, jobs: &Mutex<Receiver<Job>>, to_taker: &Sender<Read
             number: job.number,
             first: job.batch.first,
             bytes: job.batch.bytes,
-            lines: lines.map(|line| prepare(suite, line, &job.keys)).collect(),
+            lines: lines
+                .map(|line| prepare_under(suite, line, &job.terms))
+                .collect(),
         };
         if to_taker.send(ready).is_err() {
             return;
@@ -85,8 +86,8 @@ fn work<S: Suite>(suite: &S, jobs: &Mutex<Receiver<Job>>, to_taker: &Sender<Read
 }
 
 /// Hands batches out and takes them back in order.
-struct Desk {
-    to_workers: Sender<Job>,
+struct Desk<S: Suite> {
+    to_workers: Sender<Job<S>>,
     ready: Receiver<Ready>,
     sent: u64,
     taken: u64,
@@ -94,8 +95,8 @@ struct Desk {
     under_way: usize,
 }
 
-impl Desk {
-    fn run(&mut self, batches: &mut Batches, taker: &mut dyn Taker) -> Result<(), Failure> {
+impl<S: Suite> Desk<S> {
+    fn run(&mut self, batches: &mut Batches, taker: &mut dyn Taker<S>) -> Result<(), Failure> {
         let mut keys_change = false;
         let mut ended = false;
         loop {
@@ -104,7 +105,7 @@ impl Desk {
                     None => ended = true,
                     Some(batch) => {
                         keys_change = batch.changes_keys;
-                        self.send(batch, taker.keyring());
+                        self.send(batch, taker.terms());
                     }
                 }
             }
@@ -132,11 +133,11 @@ impl Desk {
         }
     }
 
-    fn send(&mut self, batch: Batch, keys: Keyring) {
+    fn send(&mut self, batch: Batch, terms: Terms<S>) {
         let job = Job {
             number: self.sent,
             batch,
-            keys,
+            terms,
         };
         // The workers live as long as the desk; one that panicked is told by the scope.
         let _ = self.to_workers.send(job);
@@ -144,7 +145,7 @@ impl Desk {
     }
 }
 
-fn take(ready: Ready, taker: &mut dyn Taker) {
+fn take<S: Suite>(ready: Ready, taker: &mut dyn Taker<S>) {
     for (line, prepared) in (ready.first.line..).zip(ready.lines) {
         let at = Where {
             line,

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use chancery_core::decision::{Before, Open};
 use chancery_core::digest::Sha256Digest;
-use chancery_core::line::{DraftEnvelope, Line, Origin, ProtocolName, Seq};
+use chancery_core::line::{DraftEnvelope, Line, ProtocolName, Seq};
 use chancery_core::protocol::{Input, Suite as _};
 use chancery_core::rows::{Lookup, Row, RowKey, Rows, RowsDamaged};
 use chancery_journal::line::read;
@@ -212,16 +212,18 @@ impl WhatIf {
             self.follow(first);
             return Ok(None);
         }
-        if first.protocol != ProtocolName::Vibe || first.origin != Origin::External {
+        if first.protocol != ProtocolName::Vibe {
             return Ok(None);
         }
-        let Ok(AnyInput::Vibe(Input::Envelope(authentic))) =
-            self.fold.suite().reread(first, self.fold.settings())
-        else {
+        let Ok(input) = self.fold.suite().reread(first, self.fold.settings()) else {
             return Ok(None);
         };
-        let message = authentic.message.clone();
-        let input = AnyInput::Vibe(Input::Envelope(authentic));
+        // What a hosted agent said is as much an input as what came from outside (CH-JRN-1).
+        let message = match &input {
+            AnyInput::Vibe(Input::Envelope(authentic)) => authentic.message.clone(),
+            AnyInput::Vibe(Input::Outgoing { content, .. }) => content.clone(),
+            _ => return Ok(None),
+        };
         let touching: Vec<Item> = self
             .items
             .iter()

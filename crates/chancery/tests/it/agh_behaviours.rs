@@ -1,5 +1,6 @@
 //! Behaviours that answer for AGH peers of a served node.
 
+use chancery_testkit::postgres_server::PostgresServer;
 use serde_json::{Value, json};
 
 use crate::agh_house::until;
@@ -58,7 +59,17 @@ fn end(told: &[Value]) -> (&str, &str) {
 // CH-CFG-1, CH-CFG-3, AG-LIF-1
 #[test]
 fn a_script_works_for_a_peer() {
-    let folder = folder("script:script.json", "");
+    works_by_a_script(&folder("script:script.json", ""));
+}
+
+// CH-CFG-1, CH-JRN-5
+#[test]
+fn a_script_works_for_a_peer_also_on_postgresql() {
+    let server = PostgresServer::shared();
+    works_by_a_script(&folder("script:script.json", "").on(server, "scripted"));
+}
+
+fn works_by_a_script(folder: &Place) {
     let script = json!({"turns": [
         {"when": {"protocol": "agh", "from": "ann", "text": "how are you?"}, "outputs": ["well"]},
         {"when": {"text": "silence"}, "outputs": []},
@@ -78,7 +89,7 @@ fn a_script_works_for_a_peer() {
     assert_eq!(end(&told(&mut wire, "int-2")), ("failed", "failed"));
     assert_eq!(end(&told(&mut wire, "int-3")), ("completed", "hello"));
     node.stop_well();
-    checked(&folder);
+    checked(folder);
 }
 
 // CH-CFG-1: the key signs what the service is asked, also without the trust profile.

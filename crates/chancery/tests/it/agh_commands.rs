@@ -57,6 +57,9 @@ fn work_is_handed_over_reported_and_canceled_by_hand() {
     run(&node, &trace).exits(0);
     let late = run(&node, &trace).exits(1);
     assert!(late.err.contains("interaction_closed"), "{}", late.err);
+    // CH-CLI-3
+    let told = "  requirement  AG-LIF-2\n  next         Begin a new interaction.";
+    assert!(late.err.contains(told), "{}", late.err);
     let ask = ["direct", CHANNEL, WORKER, "More.", "--work", "work_2"];
     run(&node, &[&ask[..], &from_planner[..]].concat()).exits(0);
     let cancel = ["cancel", CHANNEL, WORKER, "work_2"];

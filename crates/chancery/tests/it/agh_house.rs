@@ -5,6 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use chancery_testkit::installed::python_tool;
+use chancery_testkit::process::bound;
 use serde_json::{Value, json};
 
 use crate::support::Place;
@@ -14,7 +15,7 @@ pub const CHANNEL: &str = "builders";
 pub const WORKSPACE: &str = "ws_alpha";
 
 /// How long something that must happen may take: long, because a slow machine is no fault.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Asks again and again until there is an answer: for what no event tells.
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
@@ -71,6 +72,10 @@ impl AghNode {
     pub fn kill_and_restart(&mut self) {
         self.kill();
         (self.child, self.url) = crate::market::serve(&self.place);
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn kill(&mut self) {
@@ -238,9 +243,9 @@ pub struct RawPeer {
 impl RawPeer {
     pub fn join(nats: &str, name: &str) -> Self {
         let script = crate::support::workspace().join("crates/chancery/tests/it/raw/agh_peer.py");
-        let mut child = Command::new(python_tool("python"))
-            .arg(script)
-            .args([nats, name])
+        let mut python = Command::new(python_tool("python"));
+        python.arg(script).args([nats, name]);
+        let mut child = bound(&python)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

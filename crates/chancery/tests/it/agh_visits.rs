@@ -3,6 +3,7 @@
 use std::process::{Child, Stdio};
 
 use chancery_testkit::nats_server::{Build, NatsServer};
+use chancery_testkit::postgres_server::PostgresServer;
 use serde_json::{Value, json};
 
 use crate::agh_house::{AghNode, CHANNEL, WORKSPACE, until};
@@ -19,7 +20,11 @@ fn run(node: &AghNode, arguments: &[&str]) -> Ran {
 }
 
 fn echoing(mode: &str, nats: &str) -> AghNode {
-    AghNode::start_with(mode, nats, &[WORKER], "behaviour = \"echo\"\n")
+    echoing_in(Place::new(), mode, nats)
+}
+
+fn echoing_in(place: Place, mode: &str, nats: &str) -> AghNode {
+    AghNode::start_in(place, mode, nats, &[WORKER], "behaviour = \"echo\"\n")
 }
 
 /// Everything that `chancery agh` does, with this way of speaking.
@@ -54,14 +59,24 @@ fn visits(node: &AghNode, way: &[&str], workspace: &[&str]) {
 
 fn replays(node: &mut AghNode) {
     node.kill();
-    node.place.run(&["log", "verify", "chancery-data"]).exits(0);
-    node.place.run(&["log", "replay", "chancery-data"]).exits(0);
+    node.place.run(&["log", "verify"]).exits(0);
+    node.place.run(&["log", "replay"]).exits(0);
 }
 
 // CH-CLI-2, AG-CON-1, AG-SND-1, AG-TRC-3: through the WebSocket door, in each revision; and the log gives it all again.
 #[test]
 fn a_visitor_through_the_door_of_a_node() {
-    let mut node = echoing("dual", "");
+    visits_and_replays(echoing("dual", ""));
+}
+
+// CH-JRN-5: the same with the journal in PostgreSQL.
+#[test]
+fn a_visitor_through_the_door_of_a_node_on_postgresql() {
+    let place = Place::new().on(PostgresServer::shared(), "visits");
+    visits_and_replays(echoing_in(place, "dual", ""));
+}
+
+fn visits_and_replays(mut node: AghNode) {
     visits(&node, &["--ws"], &[]);
     visits(&node, &["--ws"], &["--workspace", WORKSPACE]);
     replays(&mut node);

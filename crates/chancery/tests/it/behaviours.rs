@@ -104,8 +104,8 @@ fn call(folder: &Folder, address: std::net::SocketAddr, text: &str) -> crate::su
 }
 
 pub fn checked(folder: &Folder) {
-    folder.run(&["log", "verify", "data"]).exits(0);
-    folder.run(&["log", "replay", "data"]).exits(0);
+    folder.run(&["log", "verify"]).exits(0);
+    folder.run(&["log", "replay"]).exits(0);
 }
 
 // CH-CFG-1, CH-CFG-3

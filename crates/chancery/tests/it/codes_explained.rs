@@ -42,6 +42,112 @@ fn every_code_of_the_types_is_there_and_no_other() {
     same("exit codes of the program", ["0", "1", "2", "3"]);
 }
 
+/// The texts inside a function that matches on every variant: the compiler sees to it that none is missing.
+fn texts_of_match(file: &str, function: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(workspace().join(file)).unwrap();
+    let (_, rest) = text.split_once(function).expect(function);
+    let (body, _) = rest.split_once("\n    }\n").unwrap();
+    assert!(
+        !body.contains("_ =>"),
+        "{function}: what falls under _ is not told"
+    );
+    let quoted = body.split('"').skip(1).step_by(2);
+    quoted.map(str::to_owned).collect()
+}
+
+fn set(codes: Vec<String>) -> BTreeSet<String> {
+    codes.into_iter().collect()
+}
+
+// CH-CLI-3, VA-ERR-1, VA-A2A-9
+#[test]
+fn every_error_of_vacant_and_of_a2a_is_there() {
+    let errors = texts_of_match("crates/vacant/src/error.rs", "const fn code(&self)");
+    assert!(errors.len() >= 16, "{errors:?}");
+    let known = set(codes_of("vacant"));
+    assert_eq!(
+        errors.difference(&known).collect::<Vec<_>>(),
+        [] as [&String; 0]
+    );
+
+    // Besides its reason each has a name of google.rpc, which is not told as a code.
+    let of_rpc = [
+        "NOT_FOUND",
+        "FAILED_PRECONDITION",
+        "UNIMPLEMENTED",
+        "INVALID_ARGUMENT",
+        "INTERNAL",
+    ];
+    let mut kinds = texts_of_match("crates/doors/src/a2a/fault.rs", "const fn row(self)");
+    kinds.retain(|text| !of_rpc.contains(&text.as_str()));
+    kinds.insert("EXTENSION_REQUIRED".to_owned());
+    assert_eq!(set(codes_of("a2a")), kinds);
+}
+
+/// The sources below a folder, each with its text.
+fn sources(folder: &str) -> Vec<String> {
+    let (mut texts, mut folders) = (Vec::new(), vec![workspace().join(folder)]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                texts.push(std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    texts
+}
+
+// CH-CLI-3, VA-MCP-8: MCP's numbers are constants of a library; the names that our sources use are those that are told.
+#[test]
+fn every_error_of_mcp_that_is_used_is_there() {
+    let mut used = BTreeSet::new();
+    for text in sources("crates/doors/src/mcp") {
+        for rest in text.split("ErrorCode::").skip(1) {
+            let name = rest
+                .split(|c: char| !c.is_ascii_uppercase() && c != '_')
+                .next();
+            used.insert(name.unwrap().to_owned());
+        }
+        for rest in text.split("ErrorData::").skip(1) {
+            let name = rest.split(['(', ':', '<']).next().unwrap();
+            used.extend((name != "new").then(|| name.to_ascii_uppercase()));
+        }
+    }
+    assert!(
+        used.contains("METHOD_NOT_FOUND") && used.len() >= 5,
+        "{used:?}"
+    );
+    let known = set(codes_of("mcp"));
+    assert_eq!(
+        used.difference(&known).collect::<Vec<_>>(),
+        [] as [&String; 0]
+    );
+}
+
+// CH-CLI-3, VC-TURN-6, VC-TURN-12
+#[test]
+fn every_code_of_a_turn_and_of_a_behaviour_is_there() {
+    let texts = [sources("crates/agents/src/behaviour"), {
+        let turn = workspace().join("crates/agents/src/turn.rs");
+        vec![std::fs::read_to_string(turn).unwrap()]
+    }];
+    let mut codes = BTreeSet::new();
+    for text in texts.concat() {
+        let constants = text.split("pub const ").skip(1);
+        let values = constants.filter_map(|rest| rest.split(';').next()?.split_once(": &str = \""));
+        codes.extend(values.map(|(_, value)| value.trim_end_matches('"').to_owned()));
+        // None beside the constants.
+        for call in ["for_good(\"", "again(\"", "NoWords(\"", "code: \""] {
+            assert!(!text.contains(call), "{call}");
+        }
+    }
+    assert!(codes.contains("undecodable_decision"), "{codes:?}");
+    assert_eq!(set(codes_of("turns of agents")), codes);
+}
+
 // A word on a line is the one that is explained.
 #[test]
 fn failures_are_explained_in_the_words_of_the_log() {

@@ -1,15 +1,19 @@
 //! A collector of spans that speaks OTLP, by the messages that OpenTelemetry publishes. It also takes what is delivered
 //! to other paths, and keeps how that came.
 
+use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
+
+/// How a request with spans begins.
+const TRACES: &str = "post /v1/traces ";
 
 /// A request: its head in lower case, and its body.
 struct Got {
@@ -32,13 +36,19 @@ pub struct Collected {
 
 impl Collector {
     pub fn listen() -> Self {
+        Self::answering(&[])
+    }
+
+    /// One that answers its first requests for spans with these statuses, and all others with 200.
+    pub fn answering(statuses: &[u16]) -> Self {
+        let statuses = Arc::new(Mutex::new(VecDeque::from(statuses.to_vec())));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tell, got) = mpsc::channel();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let tell = tell.clone();
-                std::thread::spawn(move || converse(stream, &tell));
+                let (tell, statuses) = (tell.clone(), Arc::clone(&statuses));
+                std::thread::spawn(move || converse(stream, &tell, &statuses));
             }
         });
         Self { url, got }
@@ -48,7 +58,7 @@ impl Collector {
     pub fn collected(&self) -> Collected {
         let (mut requests, mut delivered) = (Vec::new(), Vec::new());
         for got in self.got.try_iter() {
-            if got.head.starts_with("post /v1/traces ") {
+            if got.head.starts_with(TRACES) {
                 assert!(
                     got.head
                         .contains("content-type: application/x-protobuf\r\n")
@@ -65,7 +75,7 @@ impl Collector {
     }
 }
 
-fn converse(stream: TcpStream, tell: &mpsc::Sender<Got>) {
+fn converse(stream: TcpStream, tell: &mpsc::Sender<Got>, statuses: &Mutex<VecDeque<u16>>) {
     let mut stream = BufReader::new(stream);
     loop {
         let mut head = String::new();
@@ -84,9 +94,15 @@ fn converse(stream: TcpStream, tell: &mpsc::Sender<Got>) {
             Some(id) => serde_json::json!({"status": "accepted", "message_id": id}).to_string(),
             None => String::new(),
         };
+        let is_for_us = head.starts_with(TRACES);
         // The test may have ended.
         let _ = tell.send(Got { head, body });
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+        let status = match is_for_us {
+            true => statuses.lock().unwrap().pop_front(),
+            false => None,
+        };
+        let status = status.unwrap_or(200);
+        let head = format!("HTTP/1.1 {status} It is so\r\ncontent-type: application/json");
         let length = answer.len();
         let told = write!(
             stream.get_mut(),

@@ -149,7 +149,26 @@ fn agh_peers_are_read_and_faults_named() {
             "[agh]\nmax_replay_ages = 1\n".to_owned(),
             "agh.max_replay_age",
         ),
-        (format!("{peer}colour = \"red\"\n"), "colour"),
+        (
+            format!("{peer}colour = \"red\"\n"),
+            "chancery.toml:4: unknown key agh.peer.colour",
+        ),
+        (
+            format!("{peer}behavior = \"echo\"\n"),
+            "nearest known key is behaviour\n",
+        ),
+        (
+            "[agh.bridge]\nchannel_c = \"x\"\n".to_owned(),
+            "chancery.toml:2: unknown key agh.bridge.channel_c",
+        ),
+        (
+            "[agh.tasks]\nwriter = []\n".to_owned(),
+            "nearest known key is writers\n",
+        ),
+        (
+            "[[agh.pear]]\nid = \"x\"\n".to_owned(),
+            "nearest known key is agh.peer\n",
+        ),
         ("[[agh.peer]]\nid = \"echo.demo\"\n".to_owned(), "channel"),
     ] {
         place.write("chancery.toml", &text);

@@ -74,7 +74,7 @@ fn ten_thousand_connections_do_not_keep_another_client_out() {
 }
 
 /// Ends the other client also when this thread fails.
-struct SetAtEnd<'f>(&'f AtomicBool);
+pub struct SetAtEnd<'f>(pub &'f AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
     fn drop(&mut self) {

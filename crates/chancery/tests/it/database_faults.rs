@@ -12,7 +12,7 @@ use chancery_testkit::postgres_server::{PostgresServer, give};
 use crate::agh_house::until;
 use crate::on_postgres::{is_whole, recorded};
 use crate::proxy::{Cut, Proxy};
-use crate::served::{HOSTED, Served, share, signal};
+use crate::served::{ENDS_ITSELF, HOSTED, Served, share, signal};
 use crate::support::Place;
 use crate::two_nodes::two;
 use crate::wire::Wire;
@@ -136,20 +136,44 @@ fn a_deadlock_with_another_session_costs_a_moment_and_nothing_else() {
     is_on_record(&place, acknowledged);
 }
 
+/// The ports of a process's own ends of its connections.
+fn ports_of(pid: u32) -> BTreeSet<u16> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let socket = |file: std::fs::DirEntry| {
+        let to = std::fs::read_link(file.path()).ok()?;
+        let number = to.to_str()?.strip_prefix("socket:[")?.strip_suffix(']');
+        number.map(str::to_owned)
+    };
+    let sockets: BTreeSet<String> = files.flatten().filter_map(socket).collect();
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+    // Its own address is the second word of a line, the number of the socket the tenth.
+    let port = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (_, port) = words.get(1)?.split_once(':')?;
+        let port = u16::from_str_radix(port, 16).ok()?;
+        sockets.contains(*words.get(9)?).then_some(port)
+    };
+    table.lines().skip(1).filter_map(port).collect()
+}
+
 #[test]
 fn a_node_that_is_paused_while_it_holds_the_head_loses_it_and_commits_nothing_of_it() {
     let server = PostgresServer::start();
     let place = Place::for_dev_node().on(&server, "held");
     let [a, b] = two(&place);
-    // The other node's transactions stand idle for moments only.
-    let holding = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'
-        AND state_change < clock_timestamp() - interval '100 ms'";
+    // The server waits for a word of these: the other node's transactions stand idle as well, for moments.
+    let waits_for = "SELECT client_port FROM pg_stat_activity WHERE datname = current_database()
+        AND state = 'idle in transaction' AND state_change < clock_timestamp() - interval '100 ms'";
     let acknowledged = Senders::through(&[&a, &b], |senders| {
         // Paused at any moment, until one is in the middle of a transaction.
         until("a node is paused with the head in its hands", || {
             signal("STOP", a.pid());
             std::thread::sleep(std::time::Duration::from_millis(150));
-            let holds = server.answer(holding) == "1";
+            let own = ports_of(a.pid());
+            let waited_for = server.answer(waits_for);
+            let holds = waited_for
+                .lines()
+                .any(|port| own.contains(&port.parse().unwrap()));
             if !holds {
                 signal("CONT", a.pid());
             }
@@ -169,6 +193,79 @@ fn a_node_that_is_paused_while_it_holds_the_head_loses_it_and_commits_nothing_of
 }
 
 #[test]
+fn a_server_that_is_silent_is_waited_for_and_then_given_up() {
+    let server = PostgresServer::of_its_own();
+    let place = Place::for_dev_node().on(&server, "silent");
+    let nodes = two(&place);
+    let mut acknowledged = Senders::through(&[&nodes[0], &nodes[1]], |_| {
+        server.pause();
+        // The silence itself: nothing else happens in it. It is longer than any time but the nodes' patience.
+        std::thread::sleep(std::time::Duration::from_secs(20));
+        server.resume();
+    });
+    server.pause();
+    // What is sent now is not answered well: the node ends, because it cannot know what became of it.
+    let shares = [share(HOSTED[0]), share(HOSTED[1])];
+    std::thread::scope(|scope| {
+        for (node, share) in nodes.iter().zip(&shares) {
+            let mut wire = node.wire();
+            scope.spawn(move || {
+                let told = wire.share(&share.bytes);
+                assert!(!told.is_ok_and(|answer| answer.status == 200));
+            });
+        }
+    });
+    for node in nodes {
+        let (status, told) = node.ended_by_itself();
+        assert_eq!(status.code(), Some(3), "{told}");
+        assert!(told.contains(ENDS_ITSELF), "{told}");
+    }
+    server.resume();
+    let nodes = two(&place);
+    for (node, share) in nodes.iter().zip(&shares) {
+        let told = node.wire().share(&share.bytes).unwrap().ok();
+        assert!(["accepted", "duplicate"].contains(&told["status"].as_str().unwrap()));
+        acknowledged.push(share.id.clone());
+    }
+    nodes.into_iter().for_each(Served::stop_well);
+    is_on_record(&place, acknowledged);
+}
+
+#[test]
+fn a_node_that_starts_before_its_database_waits_for_it_and_not_for_ever() {
+    let mut server = PostgresServer::of_its_own();
+    let place = Place::for_dev_node().on(&server, "early");
+    server.kill();
+    let says = |file: &str| {
+        let told = std::fs::read_to_string(place.path(file)).unwrap_or_default();
+        told.contains("cannot be reached").then_some(())
+    };
+    std::thread::scope(|scope| {
+        let node = scope.spawn(|| place.serve());
+        until("the node has looked for it", || says("stderr.log"));
+        server.restart();
+        let node = node.join().unwrap();
+        node.wire().share(&share(HOSTED[0]).bytes).unwrap().ok();
+        node.stop_well();
+    });
+    server.kill();
+    // Meanwhile it can be stopped (CH-NET-3).
+    let log = std::fs::File::create(place.path("waits.log")).unwrap();
+    let mut waiting = place.command(&["serve"]).stderr(log).spawn().unwrap();
+    until("the node waits", || says("waits.log"));
+    signal("TERM", waiting.id());
+    assert!(waiting.wait().unwrap().success());
+    // Who reads only is told at once.
+    place.run(&["log", "verify"]).exits(2);
+    let told = place.refuses_to_serve(&[]).exits(3);
+    assert!(
+        told.err.matches("cannot be reached").count() > 10,
+        "{}",
+        told.err
+    );
+}
+
+#[test]
 fn a_replica_that_is_promoted_has_everything_that_was_acknowledged() {
     let mut primary = PostgresServer::of_its_own();
     let standby = primary.standby();
@@ -183,7 +280,7 @@ fn a_replica_that_is_promoted_has_everything_that_was_acknowledged() {
         .with("CHANCERY_STORE", &both);
     let nodes = two(&place);
     let acknowledged = Senders::through(&[&nodes[0], &nodes[1]], |_| {
-        assert!(primary.kill());
+        primary.kill();
         standby.execute("SELECT pg_promote()");
     });
     nodes.into_iter().for_each(Served::stop_well);
@@ -191,13 +288,13 @@ fn a_replica_that_is_promoted_has_everything_that_was_acknowledged() {
 }
 
 /// A small file system, gone with the test.
-struct Small {
+pub struct Small {
     dir: tempfile::TempDir,
 }
 
 impl Small {
     /// None where nobody lets this test mount one; says why.
-    fn mount(size: &str) -> Option<Self> {
+    pub fn mount(size: &str) -> Option<Self> {
         let small = Self {
             dir: tempfile::tempdir().unwrap(),
         };
@@ -214,7 +311,7 @@ impl Small {
         None
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.dir.path()
     }
 

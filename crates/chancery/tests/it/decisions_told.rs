@@ -12,7 +12,7 @@ use crate::wire::Wire;
 const SAID: &str = "canary-of-what-was-said";
 
 /// A node that serves all four protocols and tells decisions.
-fn place() -> Place {
+pub fn place() -> Place {
     let place = Place::for_dev_node()
         .with("CHANCERY_LOG", "warn,chancery::decision=info")
         .with("NO_COLOR", "1");
@@ -61,7 +61,8 @@ fn value_context(wire: &mut Wire) {
     assert_eq!(post(wire, "/send/value-context", &sent), 200);
 }
 
-fn vibe(wire: &mut Wire) {
+/// A goal as a caller has it: the node adds identifier and time.
+pub fn goal() -> Value {
     let mut goal = envelope(
         "shop",
         "goal",
@@ -74,10 +75,14 @@ fn vibe(wire: &mut Wire) {
             "permitted_claims": [], "fulfillment": {"methods": ["courier"]},
         }),
     );
-    // The node adds these two.
     for made in ["msg_id", "ts"] {
         goal.as_object_mut().unwrap().remove(made);
     }
+    goal
+}
+
+fn vibe(wire: &mut Wire) {
+    let goal = goal();
     for _ in ["accepted", "duplicate"] {
         assert_eq!(post(wire, "/send/vibe", &goal), 200);
     }

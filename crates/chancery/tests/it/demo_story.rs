@@ -45,6 +45,65 @@ fn it_needs_nothing_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(place.path("tmp")).unwrap().count(), 0);
 }
 
+/// What a run shows without colour, and without what differs from run to run: titles and steps, and how many lines of
+/// evidence each has.
+fn shape(text: &str) -> Vec<String> {
+    let mut plain = String::new();
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => drop(rest.by_ref().find(char::is_ascii_alphabetic)),
+            '\r' => {}
+            c => plain.push(c),
+        }
+    }
+    let shown = |line: &str| match line.starts_with("        ") {
+        true => "evidence".to_owned(),
+        false => line.to_owned(),
+    };
+    plain.lines().map(shown).collect()
+}
+
+// CH-CLI-1: colour where a person looks, and nothing else differs.
+#[test]
+fn on_a_terminal_it_is_the_same_story_in_colour() {
+    let place = Place::new();
+    let piped = place.run(&["demo"]).exits(0).text();
+    let demo = format!("{} demo", env!("CARGO_BIN_EXE_chancery"));
+    let mut script = std::process::Command::new("script");
+    script
+        .args(["-qec", &demo, "/dev/null"])
+        .current_dir(place.path("."))
+        .env_remove("NO_COLOR")
+        .env("TERM", "xterm")
+        .stdin(std::process::Stdio::null());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHANCERY_")) {
+        script.env_remove(name);
+    }
+    let told = script.output().unwrap();
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(told.status.success(), "{text}");
+    assert!(text.contains("\u{1b}["), "no colour: {text}");
+    assert_eq!(shape(&text), shape(&piped));
+    assert!(!piped.contains('\u{1b}'));
+}
+
+#[test]
+fn for_machines_it_tells_nothing_private_either() {
+    // VC-PRIV-1, VC-HTTP-8, CH-CLI-1
+    let text = Place::new().run(&["demo", "--json"]).exits(0).text();
+    let steps = text.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line.to_string()
+    });
+    let steps: Vec<String> = steps.collect();
+    let leaks = |text: &String| text.contains("private_utility_leak");
+    assert!(steps.iter().any(leaks), "{text}");
+    for private in ["45000", "450.00", "10500", "105.00"] {
+        assert!(!text.contains(private), "{private}: {text}");
+    }
+}
+
 #[test]
 fn it_needs_no_root_certificates_either() {
     // CH-CLI-2

@@ -2,10 +2,45 @@
 
 use std::process::Command;
 
+use chancery_testkit::postgres_server::PostgresServer;
+
+use crate::served::Served;
 use crate::support::{Place, workspace};
+use crate::two_nodes_bus::broker;
 
 fn deployed(name: &str) -> String {
     std::fs::read_to_string(workspace().join("deploy").join(name)).unwrap()
+}
+
+/// The command lines of the page that have these words.
+fn typed(words: &str) -> Vec<String> {
+    let page = std::fs::read_to_string(workspace().join("docs/operations/deployment.md")).unwrap();
+    let lines = page.lines().filter_map(|line| line.strip_prefix("$ "));
+    let found = lines.filter(|line| line.contains(words));
+    found.map(str::to_owned).collect()
+}
+
+/// The variables of the nodes in the compose file.
+fn variables(compose: &str) -> Vec<(&str, &str)> {
+    compose
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("CHANCERY_"))
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name, value.trim_matches('"')))
+        .collect()
+}
+
+/// The token that `init` printed lets its holder administer this node.
+fn is_let_in(node: &Served, printed: &str) {
+    let mut lines = printed.lines();
+    let token = lines.find_map(|line| line.strip_prefix("admin token"));
+    let token = token.unwrap_or_else(|| panic!("{printed}")).trim();
+    for path in ["/metrics", "/log"] {
+        let asked = node.wire().with_token(token).get(path).unwrap();
+        assert_eq!(asked.status, 200, "{path}: {}", asked.text());
+        assert_eq!(node.wire().get(path).unwrap().status, 401, "{path}");
+    }
 }
 
 /// What follows a word at the beginning of a line, without quotes.
@@ -66,19 +101,106 @@ fn the_command_of_the_unit_serves_and_stops_in_its_time() {
     node.stop_well();
     let seconds: u64 = after(&unit, "TimeoutStopSec=")[0].parse().unwrap();
     assert!(seconds > 10, "a node may take 10 s to stop");
+    // A node ends while its database is away, as often as it is started: systemd must not give up on it.
+    assert_eq!(after(&unit, "Restart="), ["on-failure"]);
+    assert_eq!(after(&unit, "StartLimitIntervalSec="), ["0"]);
+}
+
+#[test]
+fn the_token_that_the_page_of_systemd_prints_is_good() {
+    // CH-ID-1, CH-NET-4: its commands as they stand, but for who types them and where the directories are.
+    let unit = deployed("chancery.service");
+    let state = after(&unit, "WorkingDirectory=")[0];
+    let user = after(&unit, "User=")[0];
+    let [init] = &typed("chancery init")[..] else {
+        panic!("one line makes the configuration");
+    };
+    let init = init
+        .strip_prefix(&format!("runuser -u {user} -- chancery "))
+        .expect("it is typed as the user of the unit");
+    let made = typed(&format!("install -d -o {user} "));
+    let folders: Vec<&str> = made[0].rsplit(' ').take(2).collect();
+    assert_eq!(folders, [state, "/etc/chancery"]);
+
+    let place = Place::new();
+    let here = |word: &str| {
+        let path = match folders.iter().position(|folder| word.starts_with(folder)) {
+            Some(_) => place.path(word.trim_start_matches('/')),
+            None => word.into(),
+        };
+        path.to_str().unwrap().to_owned()
+    };
+    for folder in &folders {
+        std::fs::create_dir_all(here(folder)).unwrap();
+    }
+    let words: Vec<String> = init.split(' ').map(here).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let printed = place.run(&words).exits(0).text();
+    let serve = after(&unit, "ExecStart=/usr/bin/chancery ")[0];
+    let serve: Vec<String> = serve.split(' ').map(here).collect();
+    let serve: Vec<&str> = serve.iter().map(String::as_str).collect();
+    let mut command = place.command(&serve);
+    command
+        .args(["--listen", "127.0.0.1:0"])
+        .current_dir(here(state));
+    let node = place.start(command);
+    is_let_in(&node, &printed);
+    node.stop_well();
+    assert!(place.path("var/lib/chancery/audit.jsonl").exists());
+}
+
+#[test]
+fn the_token_that_the_page_of_compose_prints_is_good_at_both_nodes() {
+    // CH-ID-1, CH-JRN-5: what the containers run, with their variables, and volumes that are directories.
+    let (server, broker) = (PostgresServer::start(), broker());
+    let compose = deployed("compose.yaml");
+    let [run] = &typed("docker compose run")[..] else {
+        panic!("one line makes the token");
+    };
+    let (_, init) = run.split_once(" node-1 ").unwrap();
+    let mut nodes = Vec::new();
+    let mut printed = String::new();
+    for number in 1..=2 {
+        let mut place = Place::new();
+        for (name, value) in variables(&compose) {
+            let data = place.path("volume").display().to_string();
+            let value = match name {
+                "CHANCERY_LISTEN" => "127.0.0.1:0".to_owned(),
+                "CHANCERY_STORE_PASSWORD_FILE" => continue,
+                "CHANCERY_DATA" => data,
+                "CHANCERY_STORE" => server.url().to_owned(),
+                "CHANCERY_BUS" | "CHANCERY_AGH_NATS" => broker.url(),
+                _ => value.to_owned(),
+            };
+            place = place.with(name, &value);
+        }
+        if number == 1 {
+            let data = place.variable("CHANCERY_DATA").unwrap();
+            let config = place.path("config");
+            let here = |word: &str| match word {
+                "/tmp" => config.display().to_string(),
+                "/var/lib/chancery" => data.to_owned(),
+                word => word.to_owned(),
+            };
+            let words: Vec<String> = init.split(' ').map(here).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            printed = place.run(&words).exits(0).text();
+        }
+        let node = place.serve();
+        // The first has put it on record before it takes anybody in.
+        is_let_in(&node, &printed);
+        nodes.push((place, node));
+    }
+    for (_, node) in nodes {
+        node.stop_well();
+    }
 }
 
 #[test]
 fn the_compose_file_says_what_the_program_knows() {
     // CH-CFG-1
     let (compose, image) = (deployed("compose.yaml"), deployed("Dockerfile"));
-    let variables: Vec<(&str, &str)> = compose
-        .lines()
-        .map(str::trim)
-        .filter(|line| line.starts_with("CHANCERY_"))
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, value)| (name, value.trim_matches('"')))
-        .collect();
+    let variables = variables(&compose);
     let value = |name: &str| variables.iter().find(|(set, _)| *set == name).unwrap().1;
     assert!(variables.len() >= 9);
 
@@ -97,6 +219,10 @@ fn the_compose_file_says_what_the_program_knows() {
         (vec![user], vec![database])
     );
     let broker = value("CHANCERY_AGH_NATS").strip_prefix("nats://").unwrap();
+    // It keeps streams for the bus, which is why the nodes have one.
+    assert_eq!(value("CHANCERY_BUS"), value("CHANCERY_AGH_NATS"));
+    let of_broker = compose.split("\n  broker:\n").nth(1).unwrap();
+    assert_eq!(words(after(of_broker, "command:")[0]), ["--jetstream"]);
     for service in [host, broker.strip_suffix(":4222").unwrap()] {
         assert!(
             compose.contains(&format!("\n  {service}:\n    image: ")),
@@ -157,6 +283,16 @@ fn what_the_dockerfile_copies_is_there_or_is_built() {
             _ => panic!("{line}"),
         }
     }
+    // Not as root: who serves owns its data directory, and the password that the page speaks of.
+    let user = after(&image, "USER");
+    let made = after(&image, "RUN useradd --uid ")[0];
+    let (uid, _) = made.split_once(' ').unwrap();
+    assert!(made.contains(&format!(" {} ", user[0])), "{made}");
+    let data = after(&image, "WORKDIR")[1];
+    let owned = format!("install --directory --owner={} --mode=0700 {data}", user[0]);
+    assert!(image.contains(&owned), "{image}");
+    let page = std::fs::read_to_string(workspace().join("docs/operations/deployment.md")).unwrap();
+    assert!(page.contains(&format!("owned by user {uid}")));
     let ignored = std::fs::read_to_string(workspace().join(".dockerignore")).unwrap();
     assert!(ignored.lines().any(|line| line == "target"));
 }

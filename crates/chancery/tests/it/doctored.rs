@@ -7,12 +7,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use chancery_core::keys::ed25519::{SigningKey, encode_public_key};
 use chancery_core::time::format_millis;
 use chancery_store::{Embedded, Options, Store as _};
 use chancery_testkit::nats_server::{Build, NatsServer};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::Value;
 
+use crate::database_faults::Small;
 use crate::served::{HOSTED, SENDER, now, share, world};
 use crate::support::Place;
 
@@ -23,7 +25,7 @@ fn recorded() -> Place {
     place
 }
 
-fn record(place: &Place, arguments: &[&str]) {
+pub fn record(place: &Place, arguments: &[&str]) {
     let node = place.serve_with(arguments);
     let sent = share(HOSTED[0]);
     node.wire().share(&sent.bytes).unwrap();
@@ -31,7 +33,7 @@ fn record(place: &Place, arguments: &[&str]) {
 }
 
 /// The findings of a place in which something is wrong.
-fn findings(place: &Place, arguments: &[&str]) -> Vec<Value> {
+pub fn findings(place: &Place, arguments: &[&str]) -> Vec<Value> {
     let arguments = [&["doctor", "--json"], arguments].concat();
     let told = place.run(&arguments).exits(1).json();
     assert_eq!(told["ok"], false);
@@ -39,7 +41,7 @@ fn findings(place: &Place, arguments: &[&str]) -> Vec<Value> {
 }
 
 /// The only finding; it names its place and what to do.
-fn only(place: &Place, arguments: &[&str]) -> [String; 4] {
+pub fn only(place: &Place, arguments: &[&str]) -> [String; 4] {
     let found = findings(place, arguments);
     assert_eq!(found.len(), 1, "{found:?}");
     let told = ["check", "place", "what", "next"].map(|name| found[0][name].as_str().unwrap());
@@ -47,7 +49,7 @@ fn only(place: &Place, arguments: &[&str]) -> [String; 4] {
     told.map(str::to_owned)
 }
 
-fn is_well(place: &Place, arguments: &[&str]) {
+pub fn is_well(place: &Place, arguments: &[&str]) {
     let arguments = [&["doctor"], arguments].concat();
     let told = place.run(&arguments).exits(0).text();
     assert!(told.lines().all(|line| line.starts_with("ok ")), "{told}");
@@ -151,6 +153,34 @@ fn a_key_that_ends_soon_is_found() {
     assert!(what.contains("k-01 ends at"), "{what}");
     assert!(next.contains("chancery key rotate"), "{next}");
     is_well(&place, &["--expiry-days", "2"]);
+}
+
+// VX-KEY-3
+#[test]
+fn a_key_that_has_ended_is_found_unless_another_goes_on() {
+    let place = Place::for_dev_node();
+    let ended = now().saturating_sub(Duration::from_secs(86_400));
+    let mut world = world();
+    let keys = world["trust"]["trust_anchors"][SENDER]["keys"].as_array_mut();
+    let keys = keys.unwrap();
+    let mut next_key = keys[0].clone();
+    keys[0]["valid_until"] = format_millis(ended).as_str().into();
+    let ends = format_millis(ended).as_str().to_owned();
+    place.write("world.json", world.to_string());
+    record(&place, &[]);
+    let [check, at, what, next] = only(&place, &["--expiry-days", "0"]);
+    assert_eq!((&*check, &*at), ("keys", SENDER));
+    assert!(what.contains(&format!("k-01 ended at {ends}")), "{what}");
+    assert!(next.contains("chancery key rotate"), "{next}");
+    // A key that took its place.
+    let other = SigningKey::from_seed(&[0x53; 32]);
+    next_key["id"] = "k-02".into();
+    next_key["public_key"] = encode_public_key(&other.verifying_key()).into();
+    let keys = world["trust"]["trust_anchors"][SENDER]["keys"].as_array_mut();
+    keys.unwrap().push(next_key);
+    place.write("world.json", world.to_string());
+    record(&place, &[]);
+    is_well(&place, &[]);
 }
 
 // VX-HTTP-5
@@ -271,6 +301,23 @@ fn a_disk_with_too_little_room_is_found() {
     assert!(what.contains("bytes are free"), "{what}");
 }
 
+// CH-LIM-1
+#[test]
+fn a_small_disk_is_found_by_the_room_that_a_node_wants() {
+    let Some(small) = Small::mount("64m") else {
+        return;
+    };
+    let data = small.path().join("data");
+    let data = data.to_str().unwrap();
+    let place = Place::for_dev_node().with("CHANCERY_DATA", data);
+    record(&place, &[]);
+    let [check, at, what, next] = only(&place, &[]);
+    assert_eq!((&*check, &*at), ("disk", data));
+    assert!(what.contains("fewer than 1073741824"), "{what}");
+    assert!(next.contains("make room"), "{next}");
+    is_well(&place, &["--free-bytes", "1000000"]);
+}
+
 // CH-JRN-4
 #[test]
 fn an_index_that_is_gone_or_damaged_or_of_another_log_is_found() {
@@ -304,7 +351,7 @@ fn an_index_that_is_gone_or_damaged_or_of_another_log_is_found() {
     assert!(told.contains("acknowledged lines are missing"), "{told}");
 }
 
-fn private(place: &Place, name: &str, bytes: &[u8]) {
+pub fn private(place: &Place, name: &str, bytes: &[u8]) {
     let path = place.write(name, bytes);
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
@@ -386,4 +433,67 @@ fn a_broker_that_is_not_reached_is_found() {
     let [check, at, what, _] = only(&place, &[]);
     assert_eq!((&*check, &*at), ("broker", &*url));
     assert!(what.contains("not reached"), "{what}");
+}
+
+// VX-KEY-1
+#[test]
+fn a_world_of_agents_that_cannot_be_read_is_found() {
+    let place = Place::new().with("CHANCERY_VALUE_CONTEXT_WORLD", "world.json");
+    place.write("world.json", "{\"trust\": 7}");
+    let [check, at, what, _] = only(&place, &[]);
+    assert_eq!((&*check, &*at), ("configuration", "value_context.world"));
+    assert!(what.contains("world.json"), "{what}");
+}
+
+// CH-JRN-7
+#[test]
+fn a_log_in_which_no_line_is_one_or_that_cannot_be_read_is_found() {
+    let place = recorded();
+    private(&place, "data/audit.jsonl", b"one\ntwo\n");
+    let found = findings(&place, &[]);
+    let of_log: Vec<&Value> = found.iter().filter(|it| it["check"] == "log").collect();
+    assert_eq!(of_log.len(), 1, "{found:?}");
+    assert_eq!(of_log[0]["what"], "no line of it is a line of a log");
+
+    std::fs::remove_file(place.path("data/audit.jsonl")).unwrap();
+    let folder = place.path("data/audit.jsonl");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let [check, _, what, _] = only(&place, &[]);
+    assert_eq!(check, "log");
+    assert!(what.contains("audit.jsonl"), "{what}");
+}
+
+// AG-NAT-9, CH-JRN-9
+#[test]
+fn a_token_of_the_broker_that_cannot_be_used_is_found() {
+    let place = Place::new()
+        .with("CHANCERY_AGH_NATS", "nats://127.0.0.1:1")
+        .with("CHANCERY_AGH_NATS_TOKEN_FILE", "broker.token");
+    place.write("broker.token", "s3cr3t");
+    let open = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(place.path("broker.token"), open).unwrap();
+    let found = findings(&place, &[]);
+    let checks: Vec<&Value> = found.iter().map(|it| &it["check"]).collect();
+    assert_eq!(checks, ["secrets", "broker"]);
+    assert_eq!(found[1]["place"], "agh.nats");
+    assert!(found[1]["what"].as_str().unwrap().contains("broker.token"));
+}
+
+// CH-JRN-9, CH-ID-1
+#[test]
+fn a_password_and_a_list_of_tokens_are_secrets_too() {
+    let place = Place::new()
+        .with("CHANCERY_STORE", "postgres://chancery@127.0.0.1:1/none")
+        .with("CHANCERY_STORE_PASSWORD_FILE", "password")
+        .with("CHANCERY_VIBE_TOKENS", "tokens.toml");
+    for name in ["password", "tokens.toml"] {
+        place.write(name, "");
+        let open = std::fs::Permissions::from_mode(0o640);
+        std::fs::set_permissions(place.path(name), open).unwrap();
+    }
+    let found = findings(&place, &[]);
+    let secrets = found.iter().filter(|it| it["check"] == "secrets");
+    let places: Vec<&str> = secrets.map(|it| it["place"].as_str().unwrap()).collect();
+    assert_eq!(places, ["password", "tokens.toml"]);
 }

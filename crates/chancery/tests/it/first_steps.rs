@@ -32,6 +32,29 @@ fn init_writes_a_whole_node() {
 }
 
 #[test]
+fn the_data_of_a_node_may_be_elsewhere() {
+    // CH-CLI-2: the first token is where the node looks for it, from wherever it is started.
+    let place = Place::new();
+    let token = place
+        .run(&["init", "etc", "--data", "state", "--json"])
+        .exits(0)
+        .json();
+    assert!(place.path("state/node.key").exists());
+    assert!(!place.path("etc/chancery-data").exists());
+    let config = place.path("etc/chancery.toml");
+    let config = config.to_str().unwrap();
+    place.write("away/empty", "");
+    let mut serve = place.command(&["serve", "--config", config, "--listen", "127.0.0.1:0"]);
+    serve.current_dir(place.path("away"));
+    let node = place.start(serve);
+    assert!(place.path("state/audit.jsonl").exists());
+    let token = token["admin_token"].as_str().unwrap();
+    let asked = node.wire().with_token(token).get("/metrics");
+    assert_eq!(asked.unwrap().status, 200);
+    node.stop_well();
+}
+
+#[test]
 fn only_the_hash_of_the_token_is_kept() {
     // CH-ID-1
     let place = Place::new();

@@ -1,5 +1,7 @@
 //! Help: one screen, groups, an example with every command (CH-CLI-1).
 
+use std::collections::BTreeSet;
+
 use crate::support::{Place, workspace};
 
 fn help(arguments: &[&str]) -> String {
@@ -121,6 +123,19 @@ fn help_of_every_command() {
         assert!(text.contains("Example:\n  "), "{command}");
         insta::assert_snapshot!(command.replace(' ', "_"), text);
     }
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_of_them() {
+    // CH-CLI-1
+    let place = Place::new();
+    place.run(&["man", "--out", "man"]).exits(0);
+    let written = std::fs::read_dir(place.path("man")).unwrap();
+    let written = written.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let of_command = |command: &&str| format!("chancery-{}.1", command.replace(' ', "-"));
+    let expected = COMMANDS.iter().map(of_command);
+    let expected: BTreeSet<String> = expected.chain(["chancery.1".to_owned()]).collect();
+    assert_eq!(written.collect::<BTreeSet<_>>(), expected);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use chancery_core::time::{Time, format_audit};
 use chancery_node::Clock;
 use serde_json::{Value, json};
-use std::process::Command;
 use std::time::Duration;
 
 use crate::running_node::{KITCHEN, LIVING_ROOM, RunningNode};
+use crate::served::signal;
 
 /// Looks until it is so. The file is looked at once a second; whoever waits in vain is stopped by the looks, not by time.
 fn until(mut is_so: impl FnMut() -> bool) {
@@ -67,18 +67,28 @@ fn a_trust_file_that_changes_is_read_again() {
     assert_eq!(told["error"]["code"], "signature_invalid");
 }
 
+/// Writes the world so that whoever looks sees no change: as long as it was, and as old.
+fn write_unseen(node: &RunningNode, world: &Value) {
+    let (path, world) = (node.place.path("agents.json"), world.to_string());
+    let before = std::fs::metadata(&path).unwrap();
+    assert_eq!(before.len(), world.len() as u64);
+    std::fs::write(&path, world).unwrap();
+    let file = std::fs::File::options().append(true).open(&path).unwrap();
+    file.set_modified(before.modified().unwrap()).unwrap();
+}
+
 #[test]
 fn a_hangup_reads_the_files_again() {
     // VX-KEY-7
     let node = RunningNode::start();
-    let changed = with_new_key(&node, "second.key", "k-02");
-    node.place.write("agents.json", changed.to_string());
-    let told = Command::new("kill")
-        .args(["-HUP", &node.pid().to_string()])
-        .status();
-    assert!(told.unwrap().success());
-    until(|| keys_of(&node, LIVING_ROOM).len() == 2);
+    let mut changed = with_new_key(&node, "second.key", "k-02");
+    let keys = &mut changed["trust"]["trust_anchors"][LIVING_ROOM]["keys"];
+    keys.as_array_mut().unwrap().remove(0);
+    write_unseen(&node, &changed);
+    signal("HUP", node.pid());
+    until(|| keys_of(&node, LIVING_ROOM) == ["k-02"]);
     node.send_share("second.key").exits(0);
+    node.send_share("living-room.key").exits(1);
 }
 
 #[test]

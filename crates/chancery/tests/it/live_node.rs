@@ -1,5 +1,7 @@
 //! The real binary on a real socket: an envelope's whole way, and how a node stops or refuses to start.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::served::{HOSTED, SENDER, share};
@@ -50,9 +52,9 @@ fn it_is_all_there_again_after_a_stop() {
     let first = share(HOSTED[0]);
     node.wire().share(&first.bytes).unwrap().ok();
     let (inbox, state) = (node.inbox(HOSTED[0]), node.state(HOSTED[0]));
-    // A connection that stays open does not hold up the stop.
+    // A connection that stays open does not hold up the stop, which may take 10 s.
     let _idle = node.wire();
-    let (status, rest) = node.stop();
+    let (status, rest) = node.stop_within(Duration::from_secs(10));
     assert_eq!(
         (status.code(), rest.as_str()),
         (Some(0), ""),

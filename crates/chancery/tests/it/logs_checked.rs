@@ -1,5 +1,7 @@
 //! `chancery log verify` and `replay` on whole and damaged files (CH-JRN-7).
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use chancery_core::digest::Sha256Digest;
 
@@ -40,6 +42,20 @@ fn a_whole_log_passes_and_says_what_that_does_not_prove() {
         (&told["identical"], &told["replayed"]),
         (&true.into(), &7.into())
     );
+}
+
+#[test]
+fn a_line_that_is_out_of_place_is_named_by_where_it_stands() {
+    // CH-JRN-7
+    let mut lines = sample::administration(5);
+    lines.swap(2, 5);
+    let told = verify(&place_of(&lines)).exits(1).json();
+    let findings = told["findings"].as_array().unwrap();
+    let named: BTreeSet<&str> = findings.iter().filter_map(|it| it["at"].as_str()).collect();
+    // The two that changed places, and the one after each of them.
+    let expected = [3, 4, 6, 7].map(|line| format!("data/audit.jsonl:{line}"));
+    let expected: BTreeSet<&str> = expected.iter().map(String::as_str).collect();
+    assert_eq!(named, expected, "{told}");
 }
 
 #[test]

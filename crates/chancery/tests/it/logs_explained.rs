@@ -71,7 +71,7 @@ fn a_line_by_its_number() {
 
 #[test]
 fn a_refused_envelope() {
-    // CH-CLI-3: the failing check, the offending path and the requirement id.
+    // CH-CLI-3: the failing check, the offending path, the requirement id and what to do next.
     let words = place()
         .run(&["log", "explain", "refused-1", "data"])
         .exits(1)
@@ -82,6 +82,7 @@ fn a_refused_envelope() {
         "failed check: signature",
         "VX-SIG-6",
         "$.signature",
+        "next: Sign the RFC 8785 form",
     ] {
         assert!(words.contains(part), "{words}");
     }

@@ -1,8 +1,10 @@
 //! A node that serves vibe, started as people start it, and one deal on it.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 
+use chancery_testkit::process::spawn;
 use serde_json::{Value, json};
 
 use crate::support::{Place, Ran};
@@ -10,6 +12,20 @@ use crate::support::{Place, Ran};
 /// What the buyer keeps to itself, and the merchant: no output may hold them.
 pub const BUDGET: u64 = 47_113;
 pub const FLOOR: u64 = 8_317;
+
+/// Whether a text holds a private value in any usual way of writing it.
+pub fn holds_private(text: &str) -> bool {
+    let forms = |value: u64| {
+        [
+            value.to_string(),
+            format!("{}.{:02}", value / 100, value % 100),
+        ]
+    };
+    [BUDGET, FLOOR]
+        .into_iter()
+        .flat_map(forms)
+        .any(|form| text.contains(&form))
+}
 
 /// A node in development over a small world.
 pub struct MarketNode {
@@ -35,14 +51,25 @@ pub fn world() -> Value {
 
 impl MarketNode {
     pub fn start() -> Self {
+        Self::start_with("", &[])
+    }
+
+    /// The same with more configuration, and the files that it names.
+    pub fn start_with(more: &str, files: &[(&str, &str)]) -> Self {
         let place = Place::new();
         place.write("world.json", world().to_string());
-        place.write(
-            "chancery.toml",
-            "listen = \"127.0.0.1:0\"\ndev = true\nclock = \"fixed:2026-05-15T12:00:00Z\"\n[vibe]\nworld = \"world.json\"\n",
-        );
+        for (name, text) in files {
+            place.write(name, text);
+        }
+        let config = "listen = \"127.0.0.1:0\"\ndev = true\nclock = \"fixed:2026-05-15T12:00:00Z\"\n[vibe]\nworld = \"world.json\"\n";
+        place.write("chancery.toml", [config, more].concat());
         let (child, url) = serve(&place);
         Self { place, url, child }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.url.trim_start_matches("http://").parse().unwrap()
     }
 
     /// Ends the node.
@@ -73,8 +100,8 @@ impl MarketNode {
         self.run(&["send", "vibe", "envelope.json", "--json"])
     }
 
-    /// A session with a certificate that waits for its person; gives the certificate.
-    pub fn certified(&self, session: &str, alone_below: u64) -> String {
+    /// A session in which a purchase mandate was handed over.
+    pub fn opened(&self, session: &str, alone_below: u64) {
         self.say(&envelope(
             session,
             "mandate",
@@ -94,6 +121,11 @@ impl MarketNode {
                 "payment_instrument": {"type": "account", "account_id": "acc_ada"},
             }),
         ));
+    }
+
+    /// A session with a certificate that waits for its person; gives the certificate.
+    pub fn certified(&self, session: &str, alone_below: u64) -> String {
+        self.opened(session, alone_below);
         self.say(&envelope(
             session,
             "search",
@@ -117,12 +149,7 @@ impl MarketNode {
             json!({"offer_id": format!("off_{session}")}),
         );
         accept["in_reply_to"] = json!(format!("{session}-offer"));
-        let body = self.say(&accept);
-        let made = body["emitted"].as_array().unwrap();
-        let cert = made
-            .iter()
-            .find_map(|one| one["action"]["payload"]["cert_id"].as_str());
-        cert.unwrap_or_else(|| panic!("{body}")).to_owned()
+        certificate(&self.say(&accept))
     }
 
     pub fn settle(&self, session: &str, cert: &str) -> Value {
@@ -147,12 +174,9 @@ impl MarketNode {
 }
 
 pub fn serve(place: &Place) -> (Child, String) {
-    let mut child = place
-        .command(&["serve"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = place.command(&["serve"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = spawn(command).unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)
@@ -162,6 +186,15 @@ pub fn serve(place: &Place) -> (Child, String) {
         child,
         format!("http://{}", started["http"].as_str().unwrap()),
     )
+}
+
+/// The certificate that the runtime made of an acceptance.
+pub fn certificate(answer: &Value) -> String {
+    let made = answer["emitted"].as_array().unwrap();
+    let cert = made
+        .iter()
+        .find_map(|one| one["action"]["payload"]["cert_id"].as_str());
+    cert.unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
 impl Drop for MarketNode {

@@ -10,7 +10,7 @@ use chancery_testkit::postgres_server::PostgresServer;
 use serde_json::Value;
 
 use crate::kill::Random;
-use crate::served::{HOSTED, Share, share};
+use crate::served::{ENDS_ITSELF, HOSTED, Share, share};
 use crate::support::Place;
 use crate::wire::Wire;
 
@@ -100,7 +100,7 @@ fn kills_of_the_node_and_of_postgresql_lose_nothing_and_repeat_nothing() {
     let kills = std::env::var("CHANCERY_PG_KILLS").map_or(KILLS, |kills| {
         kills.parse().expect("CHANCERY_PG_KILLS is a number")
     });
-    let mut server = PostgresServer::start();
+    let mut server = PostgresServer::of_its_own();
     let place = Place::for_dev_node()
         .on(&server, "killed")
         .with("CHANCERY_INBOX_DEPTH", "100000000");
@@ -117,19 +117,22 @@ fn kills_of_the_node_and_of_postgresql_lose_nothing_and_repeat_nothing() {
         for kill in 0..kills {
             // The moment itself is what is random here: nothing is awaited.
             std::thread::sleep(Duration::from_micros(random.between(100_000, 500_000)));
+            assert!(node.still_runs(), "{}", node.stderr());
             if kill % 2 == 0 {
                 node.kill();
                 node = place.serve();
                 *address.lock().unwrap() = node.address;
             } else {
-                of_postgres += usize::from(server.kill());
+                server.kill();
                 server.restart();
+                of_postgres += 1;
             }
         }
         over.store(true, Ordering::SeqCst);
         let join = |sender: std::thread::ScopedJoinHandle<'_, _>| sender.join().unwrap();
         (senders.into_iter().flat_map(join).collect(), node)
     });
+    assert!(!node.stderr().contains(ENDS_ITSELF), "{}", node.stderr());
     node.stop_well();
     let on_record = recorded(&is_whole(&place));
     let once: BTreeSet<&String> = on_record.iter().collect();
@@ -146,7 +149,7 @@ fn kills_of_the_node_and_of_postgresql_lose_nothing_and_repeat_nothing() {
 fn a_database_that_cannot_be_used_is_told_and_its_password_is_not() {
     // CH-CLI-3, CH-ID-3
     let place = Place::for_dev_node().with("CHANCERY_STORE", "postgres://u:s3cret@127.0.0.1:1/d");
-    let told = place.refuses_to_serve(&[]).exits(2);
+    let told = place.run(&["log", "verify"]).exits(2);
     assert!(
         told.err.contains("127.0.0.1:1 cannot be reached"),
         "{}",

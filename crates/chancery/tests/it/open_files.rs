@@ -4,6 +4,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
+use chancery_testkit::process::bound;
+
 use crate::support::Place;
 
 #[test]
@@ -11,8 +13,9 @@ fn serve_raises_the_limit_of_open_files() {
     // CH-LIM-1
     let place = Place::new();
     let script = r#"ulimit -Sn 64 && exec "$0" serve --dev --store memory --listen 127.0.0.1:0"#;
-    let mut child = Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_chancery")])
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_chancery")]);
+    let mut child = bound(&shell)
         .current_dir(place.path(""))
         // A variable that is no key of the configuration, and still ours.
         .env("CHANCERY_LOG", "error")

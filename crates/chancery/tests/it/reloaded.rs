@@ -1,16 +1,37 @@
 //! A running node reads its files again, by command and by signal: what changed is told, and what counts only after a
 //! restart; a file that is wrong changes nothing.
 
+use chancery_core::digest::Sha256Digest;
 use serde_json::{Value, json};
 
 use crate::agh_house::until;
 use crate::served::{HOSTED, Served, signal, world};
 use crate::support::{Place, Ran};
 
+/// Names a file that nobody watches: it is read again only for whoever asks.
+const TOKENS: &str = "[vibe]\ntokens = \"tokens.toml\"\n";
+
 fn place() -> Place {
     let place = Place::for_dev_node();
-    place.write("chancery.toml", "inbox_depth = 1000\n");
+    place.write("tokens.toml", tokens(&["shop"]));
+    place.write("chancery.toml", format!("inbox_depth = 1000\n{TOKENS}"));
     place
+}
+
+/// A file with a token for each of them.
+fn tokens(principals: &[&str]) -> String {
+    let token = |name: &&str| {
+        let hash = Sha256Digest::of(name.as_bytes()).hex();
+        format!("[[token]]\nhash = \"{hash}\"\nprincipal = \"{name}\"\n")
+    };
+    principals.iter().map(token).collect()
+}
+
+/// The lines of tokens: each adds one.
+fn token_lines(place: &Place) -> usize {
+    let lines = place.log_lines();
+    let is_token = |line: &&String| line.contains("file/");
+    lines.iter().filter(is_token).count()
 }
 
 fn reload(place: &Place, node: &Served, arguments: &[&str]) -> Ran {
@@ -40,7 +61,9 @@ fn a_command_tells_what_changed_and_what_needs_a_restart() {
     assert_eq!(told, json!({"changed": [], "needs_restart": []}));
     place.write(
         "chancery.toml",
-        "inbox_depth = 2000\n[limits]\nwebsockets = 7\n[[agh.peer]]\nid = \"ann\"\nchannel = \"builders\"\n",
+        format!(
+            "inbox_depth = 2000\n[limits]\nwebsockets = 7\n{TOKENS}[[agh.peer]]\nid = \"ann\"\nchannel = \"builders\"\n"
+        ),
     );
     place.write("world.json", larger_world().to_string());
     let told = reload(&place, &node, &[]).exits(0).text();
@@ -56,6 +79,23 @@ fn a_command_tells_what_changed_and_what_needs_a_restart() {
     node.stop_well();
 }
 
+// CH-JRN-1, VX-KEY-7
+#[test]
+fn a_command_names_what_changed_and_in_how_many_lines() {
+    let place = place();
+    let node = place.serve();
+    assert_eq!(token_lines(&place), 1);
+    place.write("tokens.toml", tokens(&["press", "shop", "stand"]));
+    let told = reload(&place, &node, &["--json"]).exits(0).json();
+    let changed = json!([{"what": "tokens of vibe", "lines": 2}]);
+    assert_eq!(told, json!({"changed": changed, "needs_restart": []}));
+    assert_eq!(token_lines(&place), 3);
+    place.write("tokens.toml", tokens(&["shop"]));
+    let told = reload(&place, &node, &[]).exits(0).text();
+    assert_eq!(told, "changed        tokens of vibe (2)\n");
+    node.stop_well();
+}
+
 #[test]
 fn a_file_that_is_wrong_is_named_and_changes_nothing() {
     let place = place();
@@ -66,7 +106,7 @@ fn a_file_that_is_wrong_is_named_and_changes_nothing() {
     for part in ["nothing changed", "chancery.toml:1", "inbox_dept"] {
         assert!(refused.contains(part), "{part}: {refused}");
     }
-    place.write("chancery.toml", "");
+    place.write("chancery.toml", TOKENS);
     place.write("world.json", "{\"trust\": 7}");
     let refused = reload(&place, &node, &[]).exits(1).err;
     assert!(refused.contains("world.json"), "{refused}");
@@ -79,11 +119,11 @@ fn a_file_that_is_wrong_is_named_and_changes_nothing() {
 fn a_signal_does_the_same() {
     let place = place();
     let node = place.serve();
-    assert_eq!(hosted(&node), 0);
-    place.write("world.json", larger_world().to_string());
+    assert_eq!(token_lines(&place), 1);
+    place.write("tokens.toml", tokens(&["shop", "stand"]));
     signal("HUP", node.pid());
-    until("the new agent is on record", || {
-        (hosted(&node) > 0).then_some(())
+    until("the new token is on record", || {
+        (token_lines(&place) == 2).then_some(())
     });
     node.stop_well();
 }

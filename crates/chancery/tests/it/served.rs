@@ -14,6 +14,7 @@ use chancery_core::json::Object;
 use chancery_core::keys::ed25519::{SigningKey, encode_public_key};
 use chancery_core::time::{Time, format_millis};
 use chancery_testkit::postgres_server::PostgresServer;
+use chancery_testkit::process::{bound, spawn};
 use chancery_value_context::agent_id::AgentId;
 use chancery_value_context::message::{Kind, Recipient};
 use chancery_value_context::message_id::MessageId;
@@ -35,6 +36,12 @@ pub const HOSTED: [&str; 4] = [
     "agent://home.test/kitchen-2",
     "agent://home.test/kitchen-3",
 ];
+
+/// More than CH-NET-3 gives a node to stop: a busy machine is no fault.
+const STOPS_WITHIN: Duration = Duration::from_secs(30);
+
+/// What a node says that ends by itself.
+pub const ENDS_ITSELF: &str = "cannot be trusted any more";
 
 /// This machine's time.
 pub fn now() -> Time {
@@ -178,15 +185,16 @@ impl Place {
     }
 
     /// Starts a command that becomes a node, and waits for its start line (CH-NET-1).
-    pub fn start(&self, mut command: Command) -> Served {
+    pub fn start(&self, command: Command) -> Served {
         let stderr = self.path("stderr.log");
         let log = File::options().create(true).append(true).open(&stderr);
-        let mut child = command
+        // Who starts it may be a thread that ends before it.
+        let mut command = bound(&command);
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(log.unwrap())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
+            .stderr(log.unwrap());
+        let mut child = spawn(command).expect("setpriv can be started");
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut start_line = String::new();
         stdout.read_line(&mut start_line).unwrap();
@@ -250,17 +258,26 @@ impl Served {
         std::fs::read_to_string(&self.stderr).unwrap()
     }
 
+    /// Whether it has not ended by itself.
+    pub fn still_runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// `kill -9`.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Sends SIGTERM and waits for the end, at most as long as CH-NET-3 gives. Also gives what came after the
-    /// start line on standard output.
-    pub fn stop(mut self) -> (ExitStatus, String) {
+    /// Sends SIGTERM and waits for the end. Also gives what came after the start line on standard output.
+    pub fn stop(self) -> (ExitStatus, String) {
+        self.stop_within(STOPS_WITHIN)
+    }
+
+    /// The same for a node that is killed when it takes longer than this.
+    pub fn stop_within(mut self, limit: Duration) -> (ExitStatus, String) {
         signal("TERM", self.pid());
-        let status = self.ended_within(Duration::from_secs(10));
+        let status = self.ended_within(limit);
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
         (status, rest)
@@ -268,7 +285,13 @@ impl Served {
 
     /// Waits for the end of a process that was told to stop.
     pub fn ended(mut self) -> ExitStatus {
-        self.ended_within(Duration::from_secs(10))
+        self.ended_within(STOPS_WITHIN)
+    }
+
+    /// Waits for the end of a process that nobody told to stop; gives what it said.
+    pub fn ended_by_itself(mut self) -> (ExitStatus, String) {
+        let status = self.ended_within(Duration::from_secs(90));
+        (status, self.stderr())
     }
 
     /// Stops it; it has to end well.

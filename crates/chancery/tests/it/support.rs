@@ -1,9 +1,10 @@
-//! Runs the real binary in a directory of its own, without this process's environment.
+//! Runs the real binary in a directory of its own, without this process's environment. It ends with the test.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use chancery_testkit::process::bound;
 use tempfile::TempDir;
 
 /// The root of the workspace.
@@ -96,7 +97,7 @@ impl Place {
             }
         }
         command.envs(self.environment.iter().cloned());
-        command
+        bound(&command)
     }
 
     pub fn run(&self, arguments: &[&str]) -> Ran {

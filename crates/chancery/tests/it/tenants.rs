@@ -16,6 +16,9 @@ const NAMES: [&str; 2] = ["acme", "zenith"];
 /// The same sender has another key with each of them.
 const SEEDS: [[u8; 32]; 2] = [[0x61; 32], [0x62; 32]];
 
+/// Messages of one sender that each takes in a second.
+const RATES: [u32; 2] = [3, 1_000];
+
 /// A place with two tenants on one database, and the tokens of their administrators.
 fn place(server: &PostgresServer) -> (Place, [String; 2]) {
     let place = Place::new();
@@ -27,8 +30,9 @@ fn place(server: &PostgresServer) -> (Place, [String; 2]) {
         place.write(&format!("{name}.json"), world.to_string());
         let text = format!(
             "listen = \"127.0.0.1:0\"\ndata = \"{name}/chancery-data\"\nstore = \"{}\"\njournal = \"{name}\"\n\
-             [limits]\nrate_per_sender = 3\n[value_context]\nworld = \"{name}.json\"\n",
-            server.url()
+             [limits]\nrate_per_sender = {}\n[value_context]\nworld = \"{name}.json\"\n",
+            server.url(),
+            RATES[n]
         );
         place.write(&format!("{name}.toml"), text);
         made["admin_token"].as_str().unwrap().to_owned()
@@ -103,10 +107,13 @@ fn two_tenants_in_one_process_share_nothing() {
         assert_ne!(refused.status, 200, "{}", refused.text());
         tenants.wire(own).share(&share.bytes).unwrap().ok();
     }
-    // A sender that has used its allowance with one has all of it with the other.
+    // A sender that has used its allowance with one has all of it with the other, and there it is another one.
     let mut wire = tenants.wire(0);
     while wire.share(&share_for(0).bytes).unwrap().status != 429 {}
-    tenants.wire(1).share(&share_for(1).bytes).unwrap().ok();
+    let mut wire = tenants.wire(1);
+    for _ in 0..RATES[0] * 20 {
+        wire.share(&share_for(1).bytes).unwrap().ok();
+    }
     // Each is shown its own figures, by its name.
     for (own, token) in tokens.iter().enumerate() {
         let mut wire = tenants.wire(own).with_token(token);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use chancery_testkit::postgres_server::PostgresServer;
+
 use crate::served::Served;
 use crate::support::Place;
 
@@ -21,9 +23,19 @@ fn url(node: &Served) -> String {
 // CH-CLI-2, CH-CLI-1
 #[test]
 fn a_node_of_ours_passes_in_every_protocol_and_more_than_once() {
-    let place = under_test();
+    passes(&under_test(), 2);
+}
+
+// CH-CLI-2, CH-JRN-5
+#[test]
+fn a_node_of_ours_passes_in_every_protocol_also_on_postgresql() {
+    passes(&under_test().on(PostgresServer::shared(), "kit"), 1);
+}
+
+fn passes(place: &Place, times: usize) {
     let node = place.serve();
-    for protocol in PROTOCOLS.iter().chain(&PROTOCOLS) {
+    let protocols = PROTOCOLS.iter().cycle();
+    for protocol in protocols.take(times * PROTOCOLS.len()) {
         let asked = ["conform", "--url", &url(&node), "--protocol", protocol];
         let ran = place.run(&asked);
         assert_eq!(ran.code, 0, "{}", ran.text());
@@ -36,9 +48,32 @@ fn a_node_of_ours_passes_in_every_protocol_and_more_than_once() {
     }
     node.stop_well();
     // What the kit did is on the log, and the log is sound.
-    place.run(&["log", "verify", "data"]).exits(0);
-    let replay = ["log", "replay", "data", "--world", "world.json"];
+    place.run(&["log", "verify"]).exits(0);
+    let replay = ["log", "replay", "--world", "world.json"];
     place.run(&replay).exits(0);
+}
+
+/// The node of the same place where envelopes are signed.
+const WHERE_SIGNED: [&str; 2] = ["--config", "signed.toml"];
+
+// CH-CLI-2, VC-SIG-2, VC-SIG-4, VC-SIG-5, AG-TRU-4, AG-TRU-5, AG-TRU-6, AG-TRU-7
+#[test]
+fn a_node_of_ours_passes_where_envelopes_are_signed() {
+    let place = under_test();
+    let node = place.serve_with(&WHERE_SIGNED);
+    for protocol in ["vibe", "agh", "vibe"] {
+        let url = url(&node);
+        let asked = ["conform", "--signed", "--url", &url, "--protocol", protocol];
+        let text = place.run(&asked).exits(0).text();
+        assert!(text.lines().count() >= 7, "{text}");
+    }
+    node.stop_well();
+    place.run(&["log", "verify", "signed-data"]).exits(0);
+    // What is always signed has no questions of its own about that.
+    let asked = ["conform", "--signed", "--url", "http://127.0.0.1:1"];
+    let refused = place.run(&[&asked[..], &["--protocol", "vacant"]].concat());
+    let refused = refused.exits(2).err;
+    assert!(refused.contains("always signed"), "{refused}");
 }
 
 // CH-CLI-1, CH-CLI-3
@@ -91,6 +126,7 @@ const FAULTS: &[Seeded] = &[
     ("ag-receipt-to-a-receipt", &["AG-RCT-1"]),
     ("ag-repeated-names", &["AG-JSON-3"]),
     ("ag-say-to-somebody", &["AG-SAY-2"]),
+    ("ag-signature-unchecked", &["AG-TRU-6"]),
     ("ag-submitted-again", &["AG-LIF-2"]),
     ("ag-too-old-accepted", &["AG-FRS-4"]),
     ("ag-unknown-member", &["AG-ENV-16"]),
@@ -106,6 +142,7 @@ const FAULTS: &[Seeded] = &[
     ("va-lost-answer-stays-lost", &["VA-SRV-12"]),
     ("va-no-role-aliases", &["VA-WIRE-8"]),
     ("va-number-as-text", &["VA-WIRE-5"]),
+    ("va-numbers-normalised", &["VA-MSG-3"]),
     ("va-one-profile", &["VA-MSG-7"]),
     ("va-other-parts", &["VA-WIRE-7"]),
     ("va-replay-accepted", &["VA-REP-2"]),
@@ -136,6 +173,7 @@ const FAULTS: &[Seeded] = &[
     ),
     ("vc-repeat-runs-again", &["VC-IDEM-1"]),
     ("vc-repeated-names", &["VC-ENV-18"]),
+    ("vc-signature-unchecked", &["VC-SIG-4"]),
     ("vc-valid-at-its-end", &["VC-PIPE-5"]),
     ("vx-any-uuid", &["VX-ID-1"]),
     ("vx-anybody-constrains", &["VX-CP-9"]),
@@ -154,6 +192,10 @@ const FAULTS: &[Seeded] = &[
     ("vx-unknown-member", &["VX-ENV-2"]),
     ("vx-unsigned-accepted", &["VX-SIG-2"]),
 ];
+
+/// Faults that show only where envelopes of vibe and AGH are signed.
+#[cfg(feature = "seeded-faults")]
+const SIGNED: [&str; 2] = ["ag-signature-unchecked", "vc-signature-unchecked"];
 
 /// The protocol that a fault is of.
 fn protocol_of(fault: &str) -> &'static str {
@@ -202,6 +244,44 @@ fn an_ordinary_build_takes_no_fault() {
         .refuses_to_serve(&["--fault", "vx-stale-accepted"])
         .exits(2);
     assert!(refused.err.contains("--fault"), "{}", refused.err);
+    let demo = place
+        .run(&["demo", "--fault", "vx-stale-accepted"])
+        .exits(2);
+    assert!(demo.err.contains("--fault"), "{}", demo.err);
+}
+
+// CH-CLI-2, CH-CLI-1, CH-CLI-3
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn the_story_of_a_node_that_is_wrong_ends_at_the_step_that_shows_it() {
+    let steps = [
+        (
+            "vx-signature-unchecked",
+            "the kitchen signs in the living room's name: refused",
+        ),
+        (
+            "vx-suspended-let-through",
+            "it speaks while suspended: refused",
+        ),
+        (
+            "va-fork-accepted",
+            "a call that leaves out what was said before: refused",
+        ),
+        (
+            "va-signature-unchecked",
+            "a call whose text was changed on the way: refused",
+        ),
+    ];
+    for (fault, step) in steps {
+        let told = Place::new().run(&["demo", "--fault", fault]).exits(1);
+        let text = told.text();
+        let last = text.lines().next_back().unwrap();
+        assert!(last.starts_with("NO  ") && last.ends_with(step), "{text}");
+        assert_eq!(text.matches("\nNO  ").count(), 1, "{text}");
+        assert!(!text.contains("gave what they should"), "{text}");
+        let named = format!("({step}) did not give what it should");
+        assert!(told.err.contains(&named), "{}", told.err);
+    }
 }
 
 #[cfg(feature = "seeded-faults")]
@@ -209,7 +289,12 @@ fn an_ordinary_build_takes_no_fault() {
 fn the_kit_finds_every_seeded_fault_and_names_its_requirement() {
     for (fault, expected) in FAULTS {
         let place = under_test();
-        let node = place.serve_with(&["--fault", fault]);
+        let signed = SIGNED.contains(fault);
+        let (serve, ask): (&[&str], &[&str]) = match signed {
+            true => (&WHERE_SIGNED, &["--signed"]),
+            false => (&[], &[]),
+        };
+        let node = place.serve_with(&[&["--fault", fault], serve].concat());
         let protocol = protocol_of(fault);
         let asked = [
             "conform",
@@ -219,7 +304,7 @@ fn the_kit_finds_every_seeded_fault_and_names_its_requirement() {
             protocol,
             "--json",
         ];
-        let told = place.run(&asked).exits(1).json();
+        let told = place.run(&[&asked, ask].concat()).exits(1).json();
         let failing: BTreeSet<&str> = told["checks"]
             .as_array()
             .unwrap()

@@ -79,6 +79,8 @@ fn an_envelope_gives_a_span_a_stage_below_its_senders() {
     assert_eq!(own.parent_span_id, bytes(CALLER));
     assert_eq!(own.kind(), SpanKind::Server);
     assert_eq!(own.trace_state, "vendor=opaque");
+    // Sampled, and its parent is of another process; those of the stages are not.
+    assert_eq!(own.flags, 0x301);
     assert_eq!(
         text(&own.attributes, "chancery.protocol"),
         Some("value-context")
@@ -94,6 +96,7 @@ fn an_envelope_gives_a_span_a_stage_below_its_senders() {
             panic!("one {stage}: {of_stage:?}");
         };
         assert_eq!(span.parent_span_id, own.span_id, "{stage}");
+        assert_eq!(span.flags, 0x101, "{stage}");
         // One after the other, within the envelope's own.
         assert!(span.start_time_unix_nano >= ended, "{stage}");
         assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
@@ -163,6 +166,7 @@ fn callers_decide_about_their_traces_and_the_rest_is_sampled() {
     assert_ne!(own[0].trace_id, own[1].trace_id);
     for span in own {
         assert!(span.parent_span_id.is_empty());
+        assert_eq!(span.flags, 0x101);
         assert_eq!(told.of_trace(&span.trace_id).len(), 1 + STAGES.len());
     }
 }
@@ -214,7 +218,7 @@ fn an_agh_envelope_names_its_trace_in_ext() {
         .unwrap();
     let heard = json!({"protocol": "agh-network/v0", "id": "say-1", "kind": "say", "channel": "builders",
         "from": "carol", "to": null, "ts": now.as_secs(), "body": {"text": "hello"}, "proof": null,
-        "ext": {"traceparent": parent(TRACE, "01")}});
+        "ext": {"traceparent": parent(TRACE, "01"), "tracestate": "vendor=heard"}});
     let mut wire = node.wire();
     wire.post("/agh", heard.to_string().as_bytes())
         .unwrap()
@@ -222,17 +226,29 @@ fn an_agh_envelope_names_its_trace_in_ext() {
     let other = TRACE.replace("4bf9", "1111");
     let mut wire = node
         .wire()
-        .with_header("traceparent", &parent(&other, "01"));
+        .with_header("traceparent", &parent(&other, "01"))
+        .with_header("tracestate", "vendor=told");
     let direct = json!({"kind": "direct", "channel": "builders", "from": "ann", "to": "bob",
         "interaction_id": "int-1", "body": {"text": "work"}});
     wire.post("/send/agh", direct.to_string().as_bytes())
+        .unwrap()
+        .ok();
+    let say =
+        json!({"kind": "say", "channel": "builders", "from": "ann", "body": {"text": "no state"}});
+    let third = TRACE.replace("4bf9", "2222");
+    let mut wire = node
+        .wire()
+        .with_header("traceparent", &parent(&third, "01"));
+    wire.post("/send/agh", say.to_string().as_bytes())
         .unwrap()
         .ok();
     let inbox = wire.get("/inbox/agh/builders/bob?after=0").unwrap().ok();
     let entries = inbox["entries"].as_array().unwrap().clone();
     let told = after(node, &collector);
     let spans = told.of_trace(&bytes(TRACE));
-    assert_eq!(envelope(&spans).parent_span_id, bytes(CALLER));
+    let heard = envelope(&spans);
+    assert_eq!(heard.parent_span_id, bytes(CALLER));
+    assert_eq!(heard.trace_state, "vendor=heard");
     let sent = envelope(&told.of_trace(&bytes(&other))).span_id.clone();
     let named = format!("00-{other}-{}-01", hex::encode(&sent));
     let of_work = entries
@@ -240,6 +256,53 @@ fn an_agh_envelope_names_its_trace_in_ext() {
         .find(|entry| entry["envelope"]["interaction_id"] == "int-1");
     let ext = &of_work.unwrap()["envelope"]["ext"];
     assert_eq!(ext["traceparent"], json!(named));
+    assert_eq!(ext["tracestate"], "vendor=told");
+    // A place without such a state names none.
+    let of_say = entries
+        .iter()
+        .find(|entry| entry["envelope"]["body"]["text"] == "no state");
+    let ext = of_say.unwrap()["envelope"]["ext"].as_object().unwrap();
+    assert_eq!(ext.keys().collect::<Vec<_>>(), ["traceparent"]);
+}
+
+// CH-NET-5
+#[test]
+fn a_call_of_a_tool_over_mcp_names_its_trace_in_meta() {
+    let collector = Collector::listen();
+    let node = place(&collector)
+        .with("CHANCERY_OTLP_SAMPLE_ONE_IN", "1000000")
+        .serve();
+    let arguments =
+        json!({"kind": "say", "channel": "builders", "from": "ann", "body": {"text": "hello"}});
+    let call = |meta: Value| {
+        let mut wire = node
+            .wire()
+            .with_header("accept", "application/json, text/event-stream")
+            .with_header("mcp-protocol-version", "2025-11-25");
+        let params = json!({"name": "send_agh", "arguments": arguments, "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let told = wire
+            .post("/mcp/node", body.to_string().as_bytes())
+            .unwrap()
+            .ok();
+        assert_eq!(told["result"]["isError"], false, "{told}");
+    };
+    // The first trace that begins here is the one in a million.
+    call(json!({}));
+    call(json!({"traceparent": parent(TRACE, "01"), "tracestate": "vendor=opaque"}));
+    call(json!({"traceparent": 7}));
+    let told = after(node, &collector);
+    let spans = told.of_trace(&bytes(TRACE));
+    let own = envelope(&spans);
+    assert_eq!(own.parent_span_id, bytes(CALLER));
+    assert_eq!(
+        (own.flags, own.trace_state.as_str()),
+        (0x301, "vendor=opaque")
+    );
+    assert_eq!(
+        told.spans().filter(|span| span.name == "envelope").count(),
+        2
+    );
 }
 
 #[test]
@@ -260,6 +323,34 @@ fn a_collector_that_is_away_holds_nobody_up_and_losses_are_counted() {
         metrics.contains(&lost).then_some(())
     });
     node.stop_well();
+}
+
+/// How many spans the node counts as `counted`.
+fn counted(node: &Served, counted: &str) -> usize {
+    let metrics = node.wire().get("/metrics").unwrap().text();
+    let name = format!("chancery_spans_{counted} ");
+    let told = metrics.lines().find_map(|line| line.strip_prefix(&name));
+    told.map_or(0, |count| count.parse().unwrap())
+}
+
+#[test]
+fn a_collector_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
+    // What OTLP says of the answers of a collector: 429 may be tried again, 500 may not.
+    let collector = Collector::answering(&[429, 200, 500]);
+    let node = place(&collector).serve();
+    let one = 1 + STAGES.len();
+    for (counter, why) in [
+        ("exported_total", "it is taken the second time"),
+        ("dropped_total{why=\"export\"}", "it is given up at once"),
+    ] {
+        let mut wire = node.wire().with_header("traceparent", &parent(TRACE, "01"));
+        wire.share(&share(HOSTED[0]).bytes).unwrap().ok();
+        until(why, || (counted(&node, counter) == one).then_some(()));
+    }
+    let told = after(node, &collector);
+    assert_eq!(told.requests.len(), 3);
+    assert_eq!(told.requests[0], told.requests[1], "the same once more");
+    assert_ne!(told.requests[1], told.requests[2]);
 }
 
 #[test]

@@ -11,9 +11,10 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
 use crate::agh_house::until;
 use crate::on_postgres::is_whole;
-use crate::served::{HOSTED, Served, share, share_from};
+use crate::served::{HOSTED, Served, share, share_from, signal};
 use crate::support::Place;
 use crate::two_nodes::two;
+use crate::two_nodes_bus::broker;
 use crate::two_nodes_duties::{ELSEWHERE, ELSEWHERE_SEED, SPEAKER, place as family};
 use crate::wire::segment;
 
@@ -57,9 +58,22 @@ pub fn speak(node: &Served) -> String {
 fn a_listener_connected_to_either_node_gets_what_either_takes() {
     // VX-WS-10, VX-WS-11, CH-JRN-5
     let server = PostgresServer::start();
-    // Nobody answers at its address: the connection is the only way.
-    let place = family(&server, "listeners", "http://127.0.0.1:1");
-    let nodes = two(&place);
+    connected_to_either(&family(&server, "listeners", NOBODY));
+}
+
+#[test]
+fn a_listener_connected_to_either_node_gets_what_either_takes_with_a_bus() {
+    // VX-WS-10, VX-WS-11, CH-JRN-5: an order is taken by any node, and the recipient is connected to one of them.
+    let (server, broker) = (PostgresServer::start(), broker());
+    let place = family(&server, "listeners", NOBODY).with("CHANCERY_BUS", &broker.url());
+    connected_to_either(&place);
+}
+
+/// Nobody answers there: the connection is the only way.
+const NOBODY: &str = "http://127.0.0.1:1";
+
+fn connected_to_either(place: &Place) {
+    let nodes = two(place);
     // One of the two does not deliver by itself.
     for at in &nodes {
         let mut socket = connect(at, "/vcp/ws");
@@ -76,7 +90,7 @@ fn a_listener_connected_to_either_node_gets_what_either_takes() {
         while socket.read().is_ok() {}
     }
     nodes.into_iter().for_each(Served::stop_well);
-    is_whole(&place);
+    is_whole(place);
 }
 
 /// A place whose nodes host one AGH peer.
@@ -122,6 +136,76 @@ fn a_peer_connected_to_one_node_gets_what_the_other_takes() {
     assert!(taken.to_string().contains("409"), "{taken}");
     socket.close(None).unwrap();
     while socket.read().is_ok() {}
+    [a, b].into_iter().for_each(Served::stop_well);
+    is_whole(&place);
+}
+
+fn visit(node: &Served, peer: &str) -> WebSocket<TcpStream> {
+    connect(node, &format!("/agh/ws?channel={CHANNEL}&peer={peer}"))
+}
+
+/// Whether a peer is on record, as a node tells it.
+fn is_there(node: &Served, peer: &str) -> bool {
+    let state = node.wire().get(&format!("/state/agh/{CHANNEL}"));
+    let state = state.unwrap().ok();
+    let mut peers = state["peers"].as_array().unwrap().iter();
+    peers.any(|one| one["peer_id"] == peer)
+}
+
+#[test]
+fn a_peer_whose_node_is_killed_is_gone_and_the_others_stay() {
+    // AG-DLV-4, interface 2, CH-JRN-5
+    const OTHER: &str = "visitor.session-8";
+    let server = PostgresServer::start();
+    let place = agh_place(&server, "killed-under-peers");
+    let [a, b] = two(&place);
+    let (_there, mut here) = (visit(&b, VISITOR), visit(&a, OTHER));
+    until("both are on record", || {
+        (is_there(&a, VISITOR) && is_there(&a, OTHER)).then_some(())
+    });
+    b.kill();
+    until("the peer of the node that was killed is gone", || {
+        (!is_there(&a, VISITOR)).then_some(())
+    });
+    assert!(is_there(&a, OTHER), "it is connected");
+    // It comes back to another node.
+    let _again = visit(&a, VISITOR);
+    assert!(is_there(&a, VISITOR));
+    here.close(None).unwrap();
+    while here.read().is_ok() {}
+    until("it has left", || (!is_there(&a, OTHER)).then_some(()));
+    // A node that has the journal for itself finds its own peers of before the kill, and they are gone as well.
+    a.kill();
+    let a = place.serve();
+    assert!(is_there(&a, VISITOR), "nobody has said that it left");
+    until("the peer of the node before is gone", || {
+        (!is_there(&a, VISITOR)).then_some(())
+    });
+    assert!(is_there(&a, WORKER), "it is hosted");
+    a.stop_well();
+    is_whole(&place);
+}
+
+#[test]
+fn a_peer_that_was_seen_out_while_its_node_was_paused_can_come_again() {
+    // AG-DLV-4, interface 2, CH-JRN-5
+    let server = PostgresServer::start();
+    let place = agh_place(&server, "paused-under-peers");
+    let [a, b] = two(&place);
+    let mut socket = visit(&b, VISITOR);
+    until("it is on record", || is_there(&a, VISITOR).then_some(()));
+    signal("STOP", b.pid());
+    until("the peer of the node that is paused is gone", || {
+        (!is_there(&a, VISITOR)).then_some(())
+    });
+    signal("CONT", b.pid());
+    // Its node closes the connection, which nobody would be reached over.
+    while socket.read().is_ok() {}
+    until("it may come again", || {
+        let stream = TcpStream::connect(b.address).unwrap();
+        let path = format!("/agh/ws?channel={CHANNEL}&peer={VISITOR}");
+        client(format!("ws://{}{path}", b.address), stream).ok()
+    });
     [a, b].into_iter().for_each(Served::stop_well);
     is_whole(&place);
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::sync::mpsc;
 
+use chancery_testkit::postgres_server::PostgresServer;
 use chancery_vacant::wire::{from_jsonrpc, read_json};
 use serde_json::{Value, json};
 
@@ -53,14 +54,26 @@ fn times(place: &Place, text: &str) -> usize {
 }
 
 fn check(place: &Place) {
-    place.run(&["log", "verify", "data"]).exits(0);
-    place.run(&["log", "replay", "data"]).exits(0);
+    place.run(&["log", "verify"]).exits(0);
+    place.run(&["log", "replay"]).exits(0);
 }
 
 // VA-DSP-5, VA-DSP-6, VA-DSP-10, VA-SRV-12, CH-JRN-16, CH-NET-3
 #[test]
 fn a_call_abroad_survives_kills_on_both_sides_and_happens_once() {
     let (home, away) = (place("ann", "call_private = true"), place("bob", ""));
+    called_abroad(home, away);
+}
+
+// VA-DSP-10, CH-JRN-5, CH-JRN-16
+#[test]
+fn a_call_abroad_survives_kills_on_both_sides_also_with_journals_in_postgresql() {
+    let server = PostgresServer::shared();
+    let home = place("ann", "call_private = true").on(server, "home");
+    called_abroad(home, place("bob", "").on(server, "away"));
+}
+
+fn called_abroad(home: Place, away: Place) {
     let (ann, bob) = (home.serve(), away.serve());
     let at = bob.address.to_string();
     let card = format!("http://{at}/card");

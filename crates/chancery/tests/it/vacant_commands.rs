@@ -51,6 +51,10 @@ fn a_caller_with_a_key_file_calls_verifies_and_finds() {
     place.write("ada.key.chains", "{}");
     let refused = call(&url, "again").exits(1);
     assert!(refused.err.contains("REPLAY_DETECTED"), "{}", refused.err);
+    assert!(refused.err.contains("go on after"), "{}", refused.err);
+    // CH-CLI-3
+    let told = "  requirement  VA-REP-3\n  next         ";
+    assert!(refused.err.contains(told), "{}", refused.err);
     place.write("ada.key.chains", kept);
     assert_eq!(call(&url, "three").exits(0).text(), "echo: three\n");
     let found = place

@@ -1,6 +1,7 @@
 //! `chancery conform --vectors`: nothing is passed over.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -52,6 +53,40 @@ fn every_value_context_vector_passes() {
         .exits(0)
         .text();
     assert_eq!(ran, "327 passed, 0 failed, 0 skipped\n");
+}
+
+/// How many cases the files of a folder have: a transcript is one, and so is a row of a table.
+fn cases_in(folder: &Path) -> usize {
+    let mut cases = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|end| end != "json") {
+            continue;
+        }
+        let file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let rows = ["transcripts", "cases"].map(|name| file[name].as_array());
+        let rows = rows.into_iter().flatten().map(Vec::len).sum::<usize>();
+        assert!(rows > 0, "{}", path.display());
+        cases += rows;
+    }
+    cases
+}
+
+#[test]
+fn every_vibe_vector_and_every_transcript_of_our_own_passes() {
+    // CH-CLI-2: the numbers are those of the files.
+    for folder in ["vectors/vibe", "crates/vibe/tests/transcripts"] {
+        let folder = workspace().join(folder);
+        let cases = cases_in(&folder);
+        let place = Place::new();
+        let conform = ["conform", "--vectors", folder.to_str().unwrap()];
+        let json = [&conform[..], &["--json"]].concat();
+        let ran = place.run(&json).exits(0).json();
+        assert_eq!((&ran["failed"], &ran["skipped"]), (&0.into(), &0.into()));
+        assert!(ran["passed"].as_u64().unwrap() >= cases as u64, "{ran}");
+        let ran = place.run(&conform).exits(0).text();
+        assert!(ran.ends_with(" passed, 0 failed, 0 skipped\n"), "{ran}");
+    }
 }
 
 #[test]

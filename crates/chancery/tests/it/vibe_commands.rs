@@ -1,23 +1,9 @@
-//! Vibe on the command line: the gate, the world, replay with its seed, what-if, the timeline of a deal.
+//! Vibe on the command line: the gate, the world, replay with its seed, the timeline of a deal.
 
 use serde_json::{Value, json};
 
-use crate::market::{BUDGET, FLOOR, MarketNode, envelope, world};
+use crate::market::{MarketNode, envelope, holds_private, world};
 use crate::support::Place;
-
-/// Whether a text holds a private value in any usual way of writing it.
-fn holds_private(text: &str) -> bool {
-    let forms = |value: u64| {
-        [
-            value.to_string(),
-            format!("{}.{:02}", value / 100, value % 100),
-        ]
-    };
-    [BUDGET, FLOOR]
-        .into_iter()
-        .flat_map(forms)
-        .any(|form| text.contains(&form))
-}
 
 #[test]
 fn a_person_answers_the_gate() {
@@ -233,126 +219,23 @@ fn a_deal_is_told_without_what_is_private() {
     assert!(!holds_private(&explained), "{explained}");
 }
 
-/// A decision that would differ: its message, how, how many rules make it differ, whether it is a consequence.
-type Differs = (String, String, usize, bool);
-
-fn row(id: &str, would: &str, rules: usize, consequence: bool) -> Differs {
-    (id.to_owned(), would.to_owned(), rules, consequence)
-}
-
-/// Judges the log of a node under another policy: the exit and what differs.
-fn judged(node: &MarketNode, policy: &str, more: &[&str]) -> (i32, Vec<Differs>) {
-    node.place.write("policy.toml", policy);
-    let mut arguments = vec!["log", "replay", "chancery-data"];
-    arguments.extend(["--with-policy", "policy.toml", "--json"]);
-    arguments.extend(more);
-    let ran = node.place.run(&arguments);
-    let told = |line: &str| {
-        let line: Value = serde_json::from_str(line).unwrap();
-        let text = |name: &str| line[name].as_str().unwrap();
-        let rules = line["rules"].as_array().unwrap().len();
-        let consequence = line["consequence"] == true;
-        row(text("msg_id"), text("would"), rules, consequence)
-    };
-    (ran.code, ran.text().lines().map(told).collect())
-}
-
 #[test]
-fn another_policy_is_judged_against_the_record() {
-    // VC-RPL-2, VC-PART-5, VC-GATE-3, VC-OBJ-MatchCertificate-3, VC-ACT-platform.rank_offers-1
+fn the_envelopes_that_carry_what_is_private_are_told_without_it() {
+    // VC-PRIV-1, VC-PRIV-4, VC-HTTP-8: by their own names too.
     let node = MarketNode::start();
-    let cert = node.certified("s1", 20_000);
-    node.settle("s1", &cert);
-    let judge = |policy: &str, more: &[&str]| judged(&node, policy, more);
-    // Nothing that was decided hangs on these.
-    for same in [
-        "max_spend_without_confirmation = 11901",
-        "min_reputation = 550",
-        "ranking_version = \"rank-1\"",
-        "[[partition]]\naction = \"commerce.dispatch\"\nfrom = \"*\"\nto = \"*\"\nallow = false",
+    node.goal();
+    node.certified("s1", 0);
+    for (named, part) in [
+        ("s1-mandate", "hands over purchase mandate man_s1"),
+        ("shop-goal", "om_1"),
     ] {
-        assert_eq!(judge(same, &[]), (0, vec![]), "{same}");
+        for more in [&[][..], &["--json"]] {
+            let ran = ["log", "explain", named, "chancery-data"];
+            let text = node.place.run(&[&ran[..], more].concat()).exits(0).text();
+            assert!(!holds_private(&text), "{text}");
+            assert!(!more.is_empty() || text.contains(part), "{part}: {text}");
+        }
     }
-    // The certificate's total is 11,900: at that ceiling a person has to say yes (VC-GATE-3).
-    assert_eq!(
-        judge("max_spend_without_confirmation = 11900", &[]),
-        (
-            1,
-            vec![
-                row(
-                    "s1-accept",
-                    "accepted without platform.authorize_payment",
-                    1,
-                    false
-                ),
-                row("s1-settle", "refused: approval_required", 1, false),
-            ]
-        )
-    );
-    // The merchant has 550.
-    assert_eq!(
-        judge("min_reputation = 551", &[]),
-        (
-            1,
-            vec![row(
-                "s1-accept",
-                "accepted without platform.create_match_certificate, without platform.authorize_payment (verification_failed)",
-                1,
-                false
-            )]
-        )
-    );
-    assert_eq!(
-        judge("ranking_version = \"rank-2\"", &[]),
-        (
-            1,
-            vec![row(
-                "s1-search",
-                "accepted with another platform.rank_offers",
-                1,
-                false
-            )]
-        )
-    );
-}
-
-#[test]
-fn a_denied_action_falls_alone_or_with_what_rests_on_it() {
-    // VC-RPL-2, VC-PART-5
-    let node = MarketNode::start();
-    let cert = node.certified("s1", 20_000);
-    node.settle("s1", &cert);
-    let judge = |policy: &str, more: &[&str]| judged(&node, policy, more);
-    let denied = "[[partition]]\naction = \"commerce.propose_offer\"\nfrom = \"merchant:pricing\"\nto = \"*\"\nallow = false";
-    assert_eq!(
-        judge(denied, &[]),
-        (
-            1,
-            vec![row("s1-offer", "refused: partition_denied", 1, false)]
-        )
-    );
-    // With a cascade what rests on the offer falls with it.
-    assert_eq!(
-        judge(denied, &["--cascade"]),
-        (
-            1,
-            vec![
-                row("s1-offer", "refused: partition_denied", 1, false),
-                row("s1-accept", "refused: in_reply_to_not_found", 0, true),
-                row("s1-settle", "refused: cert_not_found", 0, true),
-            ]
-        )
-    );
-    node.place.write("policy.toml", "colour = 1");
-    node.place
-        .run(&[
-            "log",
-            "replay",
-            "chancery-data",
-            "--with-policy",
-            "policy.toml",
-        ])
-        .exits(2);
 }
 
 #[test]

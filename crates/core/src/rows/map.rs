@@ -1,83 +1,115 @@
 //! Rows in memory: for replay, tests and the memory store. Everything is always loaded.
 //!
-//! A decision reads single rows, by hash. Scans are rare and need order: keys are put in order when the next scan asks
-//! for it, so that a replay of a million lines does not sort what nobody scans.
+//! A decision reads single rows, by hash. Scans are rare and need order: the keys of a space are kept in order from the
+//! first scan of it on, so that a replay of a million lines does not sort what nobody scans.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::{Lookup, Row, RowChange, RowKey, Rows, RowsDamaged};
 
 /// Rows in memory.
 #[derive(Debug, Default)]
 pub struct MapRows {
-    rows: HashMap<RowKey, Row>,
-    order: Mutex<Order>,
+    rows: HashTable<Kept>,
+    scanned: Mutex<Vec<Space>>,
 }
 
-/// The keys in order, as far as somebody asked for it.
-#[derive(Clone, Debug, Default)]
-struct Order {
-    /// Every key that is not in `fresh`, and some whose rows are gone.
-    sorted: BTreeSet<RowKey>,
-    /// Keys that came since the last scan.
-    fresh: Vec<RowKey>,
+/// A row and its key. There may be millions, so that a place in the table is small, and growing it reads no key.
+#[derive(Clone, Debug)]
+struct Kept {
+    hash: u64,
+    key: Box<[u8]>,
+    row: Row,
+}
+
+impl Kept {
+    fn is_of(&self, key: &RowKey) -> bool {
+        self.hash == key.hash && *self.key == *key.as_bytes()
+    }
+}
+
+/// A space that was scanned: all its keys in order.
+#[derive(Clone, Debug)]
+struct Space {
+    prefix: RowKey,
+    keys: BTreeSet<RowKey>,
+}
+
+/// The space that a key belongs to, if it was scanned.
+fn space_of<'s>(key: &RowKey, scanned: &'s mut [Space]) -> Option<&'s mut Space> {
+    scanned
+        .iter_mut()
+        .find(|space| key.starts_with(&space.prefix))
 }
 
 impl MapRows {
     /// Applies changes.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = RowChange>) {
-        let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let scanned = self
+            .scanned
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         for (key, change) in changes {
-            match change {
-                Some(content) => match self.rows.entry(key) {
-                    Entry::Occupied(mut row) => *row.get_mut() = content,
-                    Entry::Vacant(free) => {
-                        order.fresh.push(free.key().clone());
-                        free.insert(content);
+            let hash = key.hash;
+            let found = self
+                .rows
+                .entry(hash, |kept| kept.is_of(&key), |kept| kept.hash);
+            match (found, change) {
+                (Entry::Occupied(mut kept), Some(row)) => kept.get_mut().row = row,
+                (Entry::Occupied(kept), None) => {
+                    kept.remove();
+                    if let Some(space) = space_of(&key, scanned) {
+                        space.keys.remove(&key);
                     }
-                },
-                None => {
-                    self.rows.remove(&key);
                 }
+                (Entry::Vacant(free), Some(row)) => {
+                    free.insert(Kept {
+                        hash,
+                        key: key.as_bytes().into(),
+                        row,
+                    });
+                    if let Some(space) = space_of(&key, scanned) {
+                        space.keys.insert(key);
+                    }
+                }
+                (Entry::Vacant(_), None) => {}
             }
-        }
-        // Rows that come and go must not leave more keys behind than there are rows.
-        if order.fresh.len() > 2 * self.rows.len() + LEAST_FRESH {
-            order.fresh.clear();
-            order.sorted = self.rows.keys().cloned().collect();
         }
     }
 
     /// All rows in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&RowKey, &Row)> {
-        let mut rows: Vec<_> = self.rows.iter().collect();
-        rows.sort_unstable_by_key(|(key, _)| *key);
+    pub fn iter(&self) -> impl Iterator<Item = (RowKey, &Row)> {
+        let mut rows: Vec<&Kept> = self.rows.iter().collect();
+        rows.sort_unstable_by_key(|kept| &kept.key);
         rows.into_iter()
+            .map(|kept| (RowKey::from_stored(&kept.key), &kept.row))
     }
 
     /// One row.
     pub fn find(&self, key: &RowKey) -> Option<&Row> {
-        self.rows.get(key)
+        let kept = self.rows.find(key.hash, |kept| kept.is_of(key));
+        kept.map(|kept| &kept.row)
     }
 
-    /// The keys in order: all that have rows.
-    fn in_order(&self) -> MutexGuard<'_, Order> {
-        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = std::mem::take(&mut order.fresh);
-        order.sorted.extend(fresh);
-        if order.sorted.len() > 2 * self.rows.len() {
-            order.sorted.retain(|key| self.rows.contains_key(key));
-        }
-        order
+    /// The rows below a prefix, in order.
+    fn below(&self, keys: &BTreeSet<RowKey>, prefix: &RowKey) -> Vec<(RowKey, Row)> {
+        let below = keys
+            .range(prefix.clone()..)
+            .take_while(|key| key.starts_with(prefix));
+        let row = |key: &RowKey| Some((key.clone(), self.find(key)?.clone()));
+        below.filter_map(row).collect()
+    }
+
+    fn keys_of(&self, prefix: &RowKey) -> BTreeSet<RowKey> {
+        let kept = self.rows.iter();
+        let below = kept.filter(|kept| kept.key.starts_with(prefix.as_bytes()));
+        below.map(|kept| RowKey::from_stored(&kept.key)).collect()
     }
 }
-
-/// Below this nobody minds what lies about.
-const LEAST_FRESH: usize = 1_024;
 
 impl Rows for MapRows {
     fn get(&self, key: &RowKey) -> Lookup {
@@ -86,29 +118,38 @@ impl Rows for MapRows {
     }
 
     fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
-        let order = self.in_order();
-        let below = order
-            .sorted
-            .range(prefix.clone()..)
-            .take_while(|key| key.starts_with(prefix));
-        let row = |key: &RowKey| Some((key.clone(), self.rows.get(key)?.clone()));
-        Ok(below.filter_map(row).collect())
+        let Some(space) = prefix.space() else {
+            // Of no space: nobody asks for that twice.
+            return Ok(self.below(&self.keys_of(prefix), prefix));
+        };
+        let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = scanned.iter().find(|one| one.prefix == space) {
+            return Ok(self.below(&known.keys, prefix));
+        }
+        let keys = self.keys_of(&space);
+        let rows = self.below(&keys, prefix);
+        scanned.push(Space {
+            prefix: space,
+            keys,
+        });
+        Ok(rows)
     }
 }
 
 impl Clone for MapRows {
     fn clone(&self) -> Self {
-        let order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
         Self {
             rows: self.rows.clone(),
-            order: Mutex::new(order.clone()),
+            scanned: Mutex::new(scanned.clone()),
         }
     }
 }
 
 impl PartialEq for MapRows {
     fn eq(&self, other: &Self) -> bool {
-        self.rows == other.rows
+        let same = |(key, row): (RowKey, &Row)| other.find(&key) == Some(row);
+        self.rows.len() == other.rows.len() && self.iter().all(same)
     }
 }
 
@@ -153,7 +194,8 @@ mod tests {
                     }
                 }
             }
-            prop_assert!(rows.iter().eq(model.iter()));
+            let all: Vec<_> = rows.iter().map(|(key, row)| (key, row.clone())).collect();
+            prop_assert_eq!(all, model.into_iter().collect::<Vec<_>>());
             prop_assert_eq!(&rows.clone(), &rows);
         }
     }
@@ -161,12 +203,13 @@ mod tests {
     #[test]
     fn keys_of_rows_that_are_gone_do_not_pile_up() {
         let mut rows = MapRows::default();
+        assert_eq!(rows.scan(&RowKey::text("t", &[])).unwrap(), []);
         for n in 0..10_000_u32 {
             let key = RowKey::new("t", &[&n.to_be_bytes()]);
             rows.apply([(key.clone(), Some("".into()))]);
             rows.apply([(key, None)]);
         }
-        assert!(rows.order.lock().unwrap().fresh.len() <= LEAST_FRESH + 1);
-        assert_eq!(rows.scan(&RowKey::text("t", &[])).unwrap(), []);
+        let scanned = rows.scanned.lock().unwrap();
+        assert!(scanned.iter().all(|space| space.keys.is_empty()));
     }
 }

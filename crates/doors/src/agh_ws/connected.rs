@@ -13,6 +13,9 @@ use crate::ws::Switchboard;
 /// Answers and receipts that wait for one connection; beyond it they are lost, as any may be (AG-DLV-1).
 const WAITING: usize = 64;
 
+/// How the names of peers begin.
+const CLAIM: &str = "agh ";
+
 /// Connected peers, by the subject of each.
 #[derive(Default)]
 pub(crate) struct Connected(RwLock<HashMap<String, mpsc::Sender<Bytes>>>);
@@ -29,8 +32,7 @@ pub(crate) struct Place {
 impl Place {
     /// A place for a peer; none while another connection has it, to this node or to another.
     pub(crate) fn take(switchboard: &Arc<Switchboard>, record: &PeerRecord) -> Option<Self> {
-        let workspace = record.workspace_id.as_deref();
-        let subject = subject::direct(workspace, &record.channel, &record.card.peer_id);
+        let subject = subject_of(record);
         if switchboard.elsewhere.find(&claim(&subject)).is_some() {
             return None;
         }
@@ -47,11 +49,28 @@ impl Place {
             soft,
         })
     }
+
+    /// Whether the peer has come to another node meanwhile: then it is not this one's to say that it leaves.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        let elsewhere = &self.switchboard.elsewhere;
+        elsewhere.find(&claim(&self.subject)).is_some()
+    }
+}
+
+/// Where a peer is reached.
+pub(super) fn subject_of(record: &PeerRecord) -> String {
+    let workspace = record.workspace_id.as_deref();
+    subject::direct(workspace, &record.channel, &record.card.peer_id)
 }
 
 /// The name of a peer among all that are connected; no agent of another protocol has such a one.
 pub(crate) fn claim(subject: &str) -> String {
-    format!("agh {subject}")
+    format!("{CLAIM}{subject}")
+}
+
+/// Whether a name is that of a peer.
+pub(crate) fn is_claim(name: &str) -> bool {
+    name.starts_with(CLAIM)
 }
 
 impl Connected {
@@ -63,6 +82,12 @@ impl Connected {
     fn remove(&self, subject: &str) {
         let mut peers = self.0.write().unwrap_or_else(PoisonError::into_inner);
         peers.remove(subject);
+    }
+
+    /// Whether a peer is connected to this node.
+    pub(super) fn has(&self, subject: &str) -> bool {
+        let peers = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        peers.contains_key(subject)
     }
 
     /// Says something to a connected peer; whether it is one of this node's.

@@ -7,9 +7,11 @@
 mod connected;
 mod feeder;
 mod frames;
+mod leftovers;
 mod talk;
 
-pub(crate) use connected::{Connected, Place, claim};
+pub(crate) use connected::{Connected, Place, claim, is_claim};
+pub(crate) use leftovers::see_them_out;
 pub(crate) use talk::Talk;
 
 /// The optional subprotocol in which every frame is answered with its verdict.

@@ -51,7 +51,7 @@ pub(crate) enum Access {
     /// Somebody whom the path's rule does not ask about, or anybody with `dev` on loopback.
     Free,
     /// The holder of a token.
-    Token(TokenRecord),
+    Token(Arc<TokenRecord>),
 }
 
 impl Access {
@@ -92,7 +92,7 @@ pub(crate) async fn authorize(
 /// What a request says about its caller.
 pub(crate) enum Bearer {
     /// The record of its token.
-    InForce(TokenRecord),
+    InForce(Arc<TokenRecord>),
     /// It shows no token.
     Missing,
     /// It shows one that is none.

@@ -112,7 +112,7 @@ impl Visit {
     async fn last(self, upgrade: OnUpgrade, place: Place) {
         let address = self.record.address();
         let office = Arc::clone(&self.door.office);
-        let _place = match upgrade.await {
+        let place = match upgrade.await {
             Ok(upgraded) => {
                 let terms = (self.door.ws_limits, self.status);
                 let record = self.record.clone();
@@ -123,6 +123,9 @@ impl Visit {
             }
             Err(_) => place,
         };
+        if place.is_elsewhere() {
+            return;
+        }
         if let Err(error) = office.agh_leave(&address).await {
             tracing::warn!(%error, "a peer that is gone could not be taken off the record");
         }
@@ -130,9 +133,12 @@ impl Visit {
 
     /// When the node ends the connection by itself.
     async fn end(&self) -> CloseCode {
+        let address = self.record.address();
         tokio::select! {
             () = self.door.stopped() => CloseCode::Away,
             () = out_of_force(&self.door, &self.headers) => CloseCode::Policy,
+            // Others took this node for gone. The peer is to come again.
+            () = self.door.office.agh_left(&address) => CloseCode::Again,
         }
     }
 }

@@ -14,11 +14,6 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 const UNCOUNTED_BYTES: usize = 4 << 10;
 /// The unit of counting.
 const UNIT_BYTES: usize = 1 << 10;
-/// How much of a refused body is read and thrown away, so that the answer is not lost with the connection.
-const LINGER_BYTES: usize = 256 << 10;
-/// And for how long.
-const LINGER: Duration = Duration::from_secs(2);
-
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyFault {
@@ -63,21 +58,15 @@ impl Bodies {
         limit: usize,
     ) -> Result<Bytes, BodyFault>
     where
-        B: Body<Data = Bytes> + Unpin + Send + 'static,
-        B::Error: Send,
+        B: Body<Data = Bytes> + Unpin,
     {
         if declared(headers).is_some_and(|length| length > limit as u64) {
-            linger(body);
             return Err(BodyFault::TooLarge);
         }
         let read = self.collect(&mut body, limit);
-        let result = tokio::time::timeout(self.timeout, read)
+        tokio::time::timeout(self.timeout, read)
             .await
-            .unwrap_or(Err(BodyFault::Late));
-        if matches!(result, Err(BodyFault::TooLarge | BodyFault::Full)) {
-            linger(body);
-        }
-        result
+            .unwrap_or(Err(BodyFault::Late))
     }
 
     async fn collect<B>(&self, body: &mut B, limit: usize) -> Result<Bytes, BodyFault>
@@ -158,22 +147,4 @@ where
             },
         }
     }
-}
-
-/// Throws away what a refused client still sends, for a short while: closing at once would make its system drop
-/// the answer unread.
-fn linger<B>(mut body: B)
-where
-    B: Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Send,
-{
-    tokio::spawn(tokio::time::timeout(LINGER, async move {
-        let mut left = LINGER_BYTES;
-        while let Ok(Some(part)) = next(&mut body).await {
-            if part.len() > left {
-                return;
-            }
-            left -= part.len();
-        }
-    }));
 }

@@ -30,8 +30,7 @@ pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
 /// Takes in one envelope.
 pub(crate) async fn receive<B>(door: &HttpDoor, peer: IpAddr, parts: &Parts, body: B) -> Reply
 where
-    B: Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Send,
+    B: Body<Data = Bytes> + Unpin,
 {
     if door.is_stopping() {
         return Shape::ValueContext.stopping();
@@ -85,8 +84,7 @@ fn too_many_failures() -> Refusal {
 
 async fn read<B>(door: &HttpDoor, headers: &HeaderMap, body: B) -> Result<Bytes, Refusal>
 where
-    B: Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Send,
+    B: Body<Data = Bytes> + Unpin,
 {
     check_media_type(headers)?;
     let limit = door.office.gate().settings().value_context.max_bytes;

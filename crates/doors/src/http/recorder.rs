@@ -51,6 +51,12 @@ impl Recorder for Labelled {
     }
 }
 
+/// Keeps the figures of this process from here on, for `GET /metrics`: what was told before is not shown. [`serve`](super::serve)
+/// sees to it as well.
+pub fn keep_figures() {
+    recorder();
+}
+
 /// Sets the process's recorder up, once. None when the program set up another one.
 pub(crate) fn recorder() -> Option<&'static PrometheusHandle> {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();

@@ -232,7 +232,19 @@ fn refused(code: Code, message: &'static str) -> Reply {
     rejected(&at_the_door(code, message))
 }
 
-/// Whether a request is the one that most requests are: it need not go through the router.
-pub(crate) fn is_message(method: &Method, path: &str) -> bool {
-    *method == Method::POST && path == super::table::MESSAGES
+/// A path that most requests take: they need not go through the router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direct {
+    ValueContext,
+    Vibe,
+}
+
+/// Which of them a request takes.
+pub(crate) fn direct(method: &Method, path: &str) -> Option<Direct> {
+    match path {
+        _ if *method != Method::POST => None,
+        super::table::MESSAGES => Some(Direct::ValueContext),
+        super::table::VCP => Some(Direct::Vibe),
+        _ => None,
+    }
 }

@@ -25,10 +25,12 @@ use tower_service::Service;
 
 use super::connection::{Outgoing, UnderWay, Watch, Watched};
 use super::door::{HttpDoor, Peer, Reload};
+use super::incoming::Lingering;
 use super::limits::HttpLimits;
 use super::node_tools::{LogDesk, NodeTools};
+use super::router::{self, Direct};
 use super::tls::{TlsError, TlsKeeper, acceptor};
-use super::{messages, recorder, router};
+use super::{messages, recorder, vibe};
 use crate::trace_headers::of_headers;
 use crate::ws::{Switchboard, WsLimits};
 
@@ -408,12 +410,17 @@ fn service(
 async fn respond(
     hall: &Hall,
     peer: IpAddr,
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
     under_way: UnderWay,
 ) -> Response<Outgoing> {
-    if router::is_message(request.method(), request.uri().path()) {
+    let mut request = Lingering::in_request(request);
+    if let Some(direct) = router::direct(request.method(), request.uri().path()) {
         let (parts, body) = request.into_parts();
-        let reply = messages::receive(&hall.door, peer, &parts, body).await;
+        let reply = match direct {
+            Direct::ValueContext => messages::receive(&hall.door, peer, &parts, body).await,
+            // Boxed: every connection has room for this future, and this one is larger than the other.
+            Direct::Vibe => Box::pin(vibe::receive::receive(&hall.door, &parts, body)).await,
+        };
         return reply.map(|body| Outgoing::ours(body, under_way));
     }
     request.extensions_mut().insert(Peer(peer));

@@ -39,6 +39,9 @@ pub struct Route {
 /// The path that value-context messages come in by.
 pub(crate) const MESSAGES: &str = "/.well-known/vcp/messages";
 
+/// The path that vibe envelopes come in by.
+pub(crate) const VCP: &str = "/vcp";
+
 /// The path that AGH envelopes come in by.
 pub(crate) const AGH: &str = "/agh";
 
@@ -68,7 +71,7 @@ static ROUTES: [Route; 87] = {
         route!(GET "/inbox/value-context/{agent}", READ_INBOX, inbox::read, "reads an inbox"),
         route!(POST "/inbox/value-context/{agent}/ack", READ_INBOX, inbox::acknowledge, "moves an inbox's cursor"),
         route!(GET "/state/value-context/{agent}", Rule::Token(Need::ReadState), state::read, "tells an agent's state"),
-        route!(POST "/vcp", Rule::Signed(ProtocolName::Vibe), vibe::receive::call, "takes in one vibe envelope"),
+        route!(POST VCP, Rule::Signed(ProtocolName::Vibe), vibe::receive::call, "takes in one vibe envelope"),
         route!(GET "/vcp/health", Rule::Public, vibe::reads::health, "tells that vibe is served"),
         route!(GET "/vcp/inbox", VIBE, vibe::inbox::entries, "reads what is addressed to the caller"),
         route!(GET "/vcp/sessions/{session}", VIBE, vibe::reads::session, "tells a session"),

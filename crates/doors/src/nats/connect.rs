@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr, ServerError};
+use bytes::Bytes;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::permissions::Permissions;
@@ -21,6 +23,9 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 const SUBSCRIPTION_CAPACITY: usize = 4_096;
 /// How long the client library waits before it mends a connection by itself: long enough to be let go before.
 const NOT_MENDED_WITHIN: Duration = Duration::from_millis(500);
+
+/// Where a broker tells what an account may keep in streams.
+const ACCOUNT: &str = "$JS.API.INFO";
 
 /// What a broker is told to let this node in.
 #[derive(Clone)]
@@ -126,6 +131,26 @@ pub async fn reach(options: &BrokerOptions, tls: &OutgoingTls) -> Result<(), Str
     let connection = connect(options, tls).await?;
     let flushed = connection.client.flush().await;
     flushed.map_err(|error| error.to_string())
+}
+
+/// The same, and whether it keeps streams: the bus and `agh.jetstream` need them.
+///
+/// # Errors
+/// Why not.
+pub async fn reach_streams(options: &BrokerOptions, tls: &OutgoingTls) -> Result<(), String> {
+    let connection = connect(options, tls).await?;
+    // Read by hand: what older brokers tell of an account is less than the client library wants to read.
+    let asked = connection.client.request(ACCOUNT, Bytes::new()).await;
+    let none = |why: &dyn fmt::Display| format!("it has no JetStream for this account: {why}");
+    let told = asked.map_err(|error| none(&error))?;
+    let told: Value = serde_json::from_slice(&told.payload).unwrap_or_default();
+    match told["error"]["description"].as_str() {
+        Some(why) => Err(none(&why)),
+        None if told["limits"].is_null() && told["type"].is_null() => {
+            Err(none(&"it does not say so"))
+        }
+        None => Ok(()),
+    }
 }
 
 fn told(event: &Event, gone: &watch::Sender<bool>, permissions: &Permissions) {

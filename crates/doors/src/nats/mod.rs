@@ -20,7 +20,7 @@ mod publisher;
 
 pub use broker::Broker;
 pub use bus::{BusDoor, Connected, NatsBus};
-pub use connect::{BrokerOptions, Secret, reach};
+pub use connect::{BrokerOptions, Secret, reach, reach_streams};
 pub use door::NatsDoor;
 
 pub(crate) use connect::connect;

@@ -8,8 +8,10 @@ const FIXED64: u64 = 1;
 const LENGTH: u64 = 2;
 const FIXED32: u64 = 5;
 
-/// `SpanFlags`: a span whose context says whether its parent is of another process, and that it is sampled.
+/// `SpanFlags`: it is sampled, and says whether its parent is of another process.
 const FLAGS: u32 = 0x0000_0101;
+/// `SpanFlags`: its parent is.
+const REMOTE: u32 = 0x0000_0200;
 /// `STATUS_CODE_ERROR`.
 const STATUS_ERROR: u64 = 2;
 
@@ -117,7 +119,9 @@ fn span(span: &Span) -> Message {
         let status = Message::default().number(3, STATUS_ERROR);
         message = message.message(15, &status);
     }
-    message.fixed32(16, FLAGS)
+    // Only what answers somebody else is below a span of theirs.
+    let is_remote = span.kind == SpanKind::Server && span.parent.is_some();
+    message.fixed32(16, if is_remote { FLAGS | REMOTE } else { FLAGS })
 }
 
 fn text_value(key: &str, text: &str) -> Message {

@@ -16,10 +16,12 @@ use hashbrown::HashMap;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::agh_ws::is_claim;
+
 /// How often a node says that it is there.
 pub(super) const SAY_EVERY: Duration = Duration::from_secs(2);
 /// After how long without a word a node has no connections any more.
-const SILENCE: Duration = Duration::from_secs(10);
+pub(crate) const SILENCE: Duration = Duration::from_secs(10);
 /// Connected agents that a node tells of; others are reached from that node alone.
 const TOLD: usize = 10_000;
 /// Connected agents of all other nodes that are known.
@@ -56,7 +58,9 @@ pub(crate) struct There {
 
 impl Claims {
     fn add(&mut self, name: &str, number: u64, at_most: usize) -> bool {
-        if self.of.len() >= at_most && !self.of.contains_key(name) {
+        // Peers are as many as connections at most, and one that is not told of would be taken for gone.
+        let has_room = self.of.len() < at_most || is_claim(name) || self.of.contains_key(name);
+        if !has_room {
             return false;
         }
         if let Some(before) = self.of.insert(name.to_owned(), number) {

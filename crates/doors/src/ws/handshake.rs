@@ -143,9 +143,13 @@ async fn upgrade(
             .is_some_and(|value| value.as_bytes() == accept.as_bytes());
     if !is_upgraded {
         let status = response.status();
-        return Err(io::Error::other(format!(
-            "the other side answered {status}"
-        )));
+        // Somebody has the place that was asked for.
+        let kind = match status {
+            StatusCode::CONFLICT => io::ErrorKind::AddrInUse,
+            _ => io::ErrorKind::Other,
+        };
+        let told = format!("the other side answered {status}");
+        return Err(io::Error::new(kind, told));
     }
     let status = names(headers, &SEC_WEBSOCKET_PROTOCOL, asked.protocol);
     let upgraded = hyper::upgrade::on(response)

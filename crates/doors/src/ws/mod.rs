@@ -16,6 +16,7 @@ pub use switchboard::Switchboard;
 
 pub(crate) use conversation::{Conversation, Terms};
 pub(crate) use ears::{Doorkeeper, Ears};
+pub(crate) use elsewhere::SILENCE;
 pub(crate) use switchboard::Line;
 
 /// The optional subprotocol in which every envelope is answered (VX-WS-4).

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::elsewhere::{Elsewhere, SAY_EVERY};
-use crate::agh_ws::Connected;
+use crate::agh_ws::{Connected, see_them_out};
 
 /// A message for the other side of a connection.
 pub(crate) struct Outgoing {
@@ -133,6 +133,7 @@ impl Switchboard {
             }
         });
         self.elsewhere.join(Arc::clone(others));
+        tokio::spawn(see_them_out(Arc::downgrade(self), Arc::downgrade(office)));
         let elsewhere = Arc::downgrade(&self.elsewhere);
         tokio::spawn(async move {
             let mut say = tokio::time::interval(SAY_EVERY);

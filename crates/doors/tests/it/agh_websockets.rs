@@ -1,11 +1,13 @@
 //! AGH peers over WebSocket: a real client, in both revisions, with and without a broker.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_agh::revision::Mode;
 use chancery_agh::settings::Settings as AghSettings;
 use chancery_node::Clock;
 use chancery_node::suite::AllSettings;
+use chancery_store::{Memory, Store};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -13,6 +15,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+use crate::kept::fresh;
 use crate::nats_support::{CHANNEL, WORKER, must, now, peer, until};
 use crate::support::{Running, Setup, answer};
 use crate::websockets::{Socket, next, status, text};
@@ -166,8 +169,13 @@ async fn close_code(socket: &mut Socket) -> CloseCode {
 
 /// The whole visit: joined, heard, answered, worked with, asked about, left.
 async fn visit(mode: Mode, workspace: Option<&str>) {
+    visit_on(Arc::new(Memory::new()), mode, workspace).await;
+}
+
+async fn visit_on(store: Arc<dyn Store>, mode: Mode, workspace: Option<&str>) {
     let setup = Setup {
         settings: settings(mode),
+        store,
         ..Setup::default()
     };
     let node = node_with(setup, workspace).await;
@@ -234,6 +242,13 @@ async fn a_peer_visits_in_revision_a() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_visits_in_revision_b() {
     visit(Mode::B, Some("w1")).await;
+}
+
+// AG-NAT-12, AG-B-25, CH-JRN-5
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_visits_a_node_on_postgresql() {
+    visit_on(fresh("visit-a"), Mode::A, None).await;
+    visit_on(fresh("visit-b"), Mode::B, Some("w1")).await;
 }
 
 // AG-B-40, AG-B-43

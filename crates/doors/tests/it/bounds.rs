@@ -208,6 +208,43 @@ async fn silent_and_slow_clients_are_let_go() {
     node.stop().await;
 }
 
+// VC-ENV-18, VX-ENV-7: a client that is refused while it still sends gets its answer
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_body_is_taken_in_so_that_the_answer_arrives() {
+    const LENGTH: usize = 300_000;
+    let node = Setup {
+        dev: false,
+        ..Setup::default()
+    }
+    .start()
+    .await;
+    let typed_wrongly =
+        head("POST", "/vcp", LENGTH).replace("application/json", "application/octet-stream");
+    for (head, status) in [
+        (typed_wrongly, 415),
+        (head("POST", "/vcp", LENGTH), 413),
+        (head("POST", MESSAGES, LENGTH), 413),
+        (head("POST", "/admin/world", LENGTH), 401),
+    ] {
+        let mut stream = TcpStream::connect(node.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The answer is there before the body is.
+        stream.peek(&mut [0]).await.unwrap();
+        for part in vec![b' '; LENGTH].chunks(LENGTH / 4) {
+            stream.write_all(part).await.unwrap();
+        }
+        let next = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        stream.write_all(next).await.unwrap();
+        let answers = read_all(&mut stream).await;
+        assert!(
+            answers.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{head}{answers}"
+        );
+        assert!(answers.ends_with("{\"status\":\"ok\"}"), "{head}{answers}");
+    }
+    node.stop().await;
+}
+
 // CH-LIM-1: unfinished bodies
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_bodies_share_a_budget_that_small_ones_do_not_need() {

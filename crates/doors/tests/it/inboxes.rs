@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 use crate::kept::Kept;
@@ -145,7 +146,8 @@ async fn node_watchers(node: &Running) -> u64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-struct Events {
+/// A stream of an inbox.
+pub struct Events {
     response: reqwest::Response,
     text: String,
 }
@@ -158,6 +160,11 @@ impl Events {
         if let Some((name, value)) = header {
             request = request.header(name, value);
         }
+        Self::of(request).await
+    }
+
+    /// The answer to a request for a stream.
+    pub async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -168,7 +175,7 @@ impl Events {
     }
 
     /// The next event: its id and data.
-    async fn next(&mut self) -> (u64, Value) {
+    pub async fn next(&mut self) -> (u64, Value) {
         loop {
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());

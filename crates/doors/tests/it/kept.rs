@@ -43,16 +43,31 @@ impl Kept {
     }
 }
 
+/// A journal that no other test has, in the server that all share.
+pub fn fresh(name: &str) -> Arc<dyn Store> {
+    journal(PostgresServer::shared(), name, &Chancery::default())
+}
+
 /// A journal in PostgreSQL.
 pub fn journal(server: &PostgresServer, name: &str, suite: &Chancery) -> Arc<dyn Store> {
+    journal_with_cache(server, name, suite, 64 << 20)
+}
+
+/// The same with so much memory for rows.
+pub fn journal_with_cache(
+    server: &PostgresServer,
+    name: &str,
+    suite: &Chancery,
+    row_cache_bytes: usize,
+) -> Arc<dyn Store> {
     let options = PostgresOptions {
         url: server.url().to_owned(),
         password: None,
         journal: name.to_owned(),
         may_begin: true,
-        row_cache_bytes: 64 << 20,
+        row_cache_bytes,
         windows: suite.windows(),
-        rows_version: 1,
+        rows_version: chancery_store::ROWS_VERSION,
     };
     Arc::new(Postgres::open(&options).unwrap())
 }

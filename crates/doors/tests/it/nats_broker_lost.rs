@@ -22,7 +22,7 @@ fn say(text: &str) -> Value {
 
 // AG-NAT-6, AG-GRT-2, AG-LIF-10, CH-JRN-11
 async fn a_broker_that_comes_back_finds_everything_as_it_was(build: Build) {
-    let mut server = NatsServer::start(build, "");
+    let mut server = NatsServer::of_its_own(build, "");
     let mut raw = Raw::join(&server.url()).await;
     let house = House::open(&[peer(WORKER, None)], options(&server.url())).await;
     raw.hears("greet", WORKER).await;
@@ -53,7 +53,7 @@ async fn a_broker_that_comes_back_finds_everything_as_it_was(build: Build) {
 
 // CH-JRN-11, CH-LIM-2, AG-LIF-10
 async fn without_a_broker_callers_are_told_and_local_peers_go_on(build: Build) {
-    let mut server = NatsServer::start(build, "");
+    let mut server = NatsServer::of_its_own(build, "");
     let url = server.url();
     server.kill();
     let peers = [peer(WORKER, None), peer("echo.demo", None)];
@@ -73,7 +73,7 @@ async fn without_a_broker_callers_are_told_and_local_peers_go_on(build: Build) {
 
 // AG-NAT-7, CH-JRN-11
 async fn a_silent_broker_counts_as_down_until_it_answers(build: Build) {
-    let server = NatsServer::start(build, "");
+    let server = NatsServer::of_its_own(build, "");
     let mut raw = Raw::join(&server.url()).await;
     let house = House::open(&[peer(WORKER, None)], options(&server.url())).await;
     raw.hears("greet", WORKER).await;

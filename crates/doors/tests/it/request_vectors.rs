@@ -1,7 +1,11 @@
 //! The request vectors against a live server whose clock stands at the world's `now` (VX-TST-1).
 
+use std::sync::Arc;
+
+use chancery_store::{Memory, Store};
 use serde_json::{Value, json};
 
+use crate::kept::fresh;
 use crate::support::{MESSAGES, Setup, answer, vector_json};
 
 fn body(case: &Value) -> Vec<u8> {
@@ -18,12 +22,27 @@ fn body(case: &Value) -> Vec<u8> {
 // VX-TST-1, VX-ERR-1, VX-ERR-2, VX-ERR-3, VX-RCV-1
 #[tokio::test(flavor = "multi_thread")]
 async fn every_case_gets_its_status_code_and_path() {
+    judge_all(|_| Arc::new(Memory::new())).await;
+}
+
+// VX-TST-1, CH-JRN-5
+#[tokio::test(flavor = "multi_thread")]
+async fn every_case_gets_its_status_code_and_path_also_on_postgresql() {
+    judge_all(|case| fresh(&format!("requests-{case}"))).await;
+}
+
+/// Each case has a journal of its own.
+async fn judge_all(store: impl Fn(usize) -> Arc<dyn Store>) {
     let file = vector_json("requests.json");
     let mut judged = 0;
     for case in file["vectors"].as_array().unwrap() {
         let body = body(case);
         let id = case["id"].as_str().unwrap();
-        let node = Setup::default().start().await;
+        let setup = Setup {
+            store: store(judged),
+            ..Setup::default()
+        };
+        let node = setup.start().await;
         let sent_id = serde_json::from_slice::<Value>(&body)
             .ok()
             .and_then(|body| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::a2a::{message, verified};
+use crate::kept::fresh;
 use crate::support::{Running, Setup, answer};
 use crate::vacant_call::{Caller, bob};
 
@@ -12,10 +13,12 @@ use crate::vacant_call::{Caller, bob};
 const WRITERS: usize = 16;
 /// Numbers, unless the environment says how many.
 const ROUNDS: usize = 1_000;
+/// The same in PostgreSQL.
+const ROUNDS_POSTGRES: usize = 50;
 
-fn rounds() -> usize {
-    let asked = std::env::var("CHANCERY_RACE_ROUNDS").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(ROUNDS)
+fn rounds(name: &str, usual: usize) -> usize {
+    let asked = std::env::var(name).ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 /// Sends a call over one of four bindings; gives the signed answer of one that was accepted, or the code of its refusal.
@@ -57,10 +60,26 @@ async fn send(node: &Running, writer: usize, body: Vec<u8>) -> Result<Value, Val
 // VA-REP-4, VA-MCP-4, VA-A2A-4, VA-SRV-15
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_writers_over_all_bindings_one_has_each_number() {
-    let node = Arc::new(Setup::with_vacant().start().await);
+    let rounds = rounds("CHANCERY_RACE_ROUNDS", ROUNDS);
+    one_has_each_number(Setup::with_vacant(), rounds).await;
+}
+
+// VA-REP-4, VA-REP-10, CH-JRN-5, CH-JRN-11
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_writers_one_has_each_number_also_in_postgresql() {
+    let setup = Setup {
+        store: fresh("numbers"),
+        ..Setup::with_vacant()
+    };
+    let rounds = rounds("CHANCERY_RACE_ROUNDS_POSTGRES", ROUNDS_POSTGRES);
+    one_has_each_number(setup, rounds).await;
+}
+
+async fn one_has_each_number(setup: Setup, rounds: usize) {
+    let node = Arc::new(setup.start().await);
     let mut caller = Caller::new([1; 32], bob());
     let mut by_binding = [0_usize; 4];
-    for round in 1..=rounds() {
+    for round in 1..=rounds {
         let calls = (0..WRITERS).map(|writer| (writer, caller.call(&format!("writer {writer}"))));
         let racing: Vec<_> = calls
             .map(|(writer, (body, hash))| {
@@ -83,12 +102,8 @@ async fn of_many_writers_over_all_bindings_one_has_each_number() {
         caller.accepted(hash);
     }
     println!(
-        "{} numbers, {WRITERS} writers each: won over HTTP {}, A2A {}, HTTP+JSON {}, MCP {}",
-        rounds(),
-        by_binding[0],
-        by_binding[1],
-        by_binding[2],
-        by_binding[3]
+        "{rounds} numbers, {WRITERS} writers each: won over HTTP {}, A2A {}, HTTP+JSON {}, MCP {}",
+        by_binding[0], by_binding[1], by_binding[2], by_binding[3]
     );
     Arc::into_inner(node).unwrap().stop().await;
 }

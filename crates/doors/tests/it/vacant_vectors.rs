@@ -1,8 +1,11 @@
 //! The `serve` vectors against a live node: each case gets a fresh one.
 
+use std::sync::Arc;
+
 use chancery_core::digest::hex;
 use chancery_core::keys::ed25519::SigningKey;
 use chancery_node::vacants::Behaviour;
+use chancery_store::{Memory, Store};
 use chancery_vacant::dispatch::check_response;
 use chancery_vacant::id::VacantId;
 use chancery_vacant::payload::Profile;
@@ -10,38 +13,52 @@ use chancery_vacant::state::State;
 use chancery_vacant::wire::read_json;
 use serde_json::{Value, json};
 
+use crate::kept::fresh;
 use crate::support::{Running, Setup, vacant};
 
+const BASE: &str = include_str!("../../../../vectors/vacant/serve_base.json");
+const SELF_EVALUATION: &str = include_str!("../../../../vectors/vacant/serve_selfeval.json");
 const PATH: &str = "/a2a/message/send";
 
 // VA-SRV-1, VA-SRV-2, VA-SRV-3, VA-SRV-4, VA-SRV-5, VA-SRV-6, VA-WIRE-10, VA-RSP-1
 #[tokio::test(flavor = "multi_thread")]
 async fn base() {
-    run(
-        include_str!("../../../../vectors/vacant/serve_base.json"),
-        Profile::Base,
-    )
-    .await;
+    run(BASE, Profile::Base, |_| Arc::new(Memory::new())).await;
+}
+
+// VA-SRV-1, VA-REP-4, CH-JRN-5
+#[tokio::test(flavor = "multi_thread")]
+async fn base_on_postgresql() {
+    let store = |case| fresh(&format!("base-{case}"));
+    run(BASE, Profile::Base, store).await;
 }
 
 // VA-MSG-6, VA-MSG-7, VA-MSG-8
 #[tokio::test(flavor = "multi_thread")]
 async fn self_evaluation() {
-    let text = include_str!("../../../../vectors/vacant/serve_selfeval.json");
-    run(text, Profile::SelfEval).await;
+    let memory = |_| Arc::new(Memory::new()) as Arc<dyn Store>;
+    run(SELF_EVALUATION, Profile::SelfEval, memory).await;
 }
 
-async fn run(text: &str, profile: Profile) {
+// VA-MSG-6, CH-JRN-5
+#[tokio::test(flavor = "multi_thread")]
+async fn self_evaluation_on_postgresql() {
+    let store = |case| fresh(&format!("self-evaluation-{case}"));
+    run(SELF_EVALUATION, Profile::SelfEval, store).await;
+}
+
+async fn run(text: &str, profile: Profile, store: impl Fn(usize) -> Arc<dyn Store>) {
     let file: Value = serde_json::from_str(text).unwrap();
     let seed: [u8; 32] = hex::decode_array(file["server_seed_hex"].as_str().unwrap()).unwrap();
     let server = VacantId::of(&SigningKey::from_seed(&seed));
     let cases = file["cases"].as_array().unwrap();
     assert!(cases.len() >= 38);
-    for case in cases {
+    for (number, case) in cases.iter().enumerate() {
         let mut hosted = vacant("server", seed, Behaviour::Echo);
         hosted.0.first_state = State::parse(case["state"].as_str().unwrap()).unwrap();
         let node = Setup {
             vacants: vec![hosted],
+            store: store(number),
             ..Setup::default()
         };
         let node = node.start().await;

@@ -174,15 +174,45 @@ fn check_log(text: &[u8]) {
     assert_eq!(replayer.finish().0.divergence, None);
 }
 
-/// Starts a node on the beginning of a log and sends what its last unit was.
-async fn start_and_send_again(text: &[u8], sent: &Sent, whole: &[u8]) {
+fn lines_in(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// The index that a node leaves which was stopped in order at the end of a log.
+async fn index_of(log: &[u8]) -> Vec<u8> {
+    let (_kept, dir) = temporary();
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("audit.jsonl"), log).unwrap();
+    let market = market();
+    let store = market.embedded(&dir);
+    market.start(store).await.stop().await;
+    for left in ["index.db-wal", "index.db-shm"] {
+        assert!(!dir.join(left).exists(), "the index is in one file");
+    }
+    std::fs::read(dir.join("index.db")).unwrap()
+}
+
+/// Starts a node on the beginning of a log, with an index of an earlier part of it or without one, and sends what its last
+/// unit was.
+async fn start_and_send_again(text: &[u8], index: Option<&[u8]>, sent: &Sent, whole: &[u8]) {
     let (_kept, dir) = temporary();
     std::fs::create_dir(&dir).unwrap();
     std::fs::write(dir.join("audit.jsonl"), text).unwrap();
+    if let Some(index) = index {
+        std::fs::write(dir.join("index.db"), index).unwrap();
+    }
     let market = market();
-    let store = market.embedded(&dir);
-    let node = market.start(store).await;
+    let (store, again) = market.recovered(&dir);
     let is_there = text.len() >= sent.to;
+    let indexed = index.map_or(0, |_| sent.from);
+    let known = if is_there { sent.to } else { sent.from };
+    assert_eq!(
+        again,
+        lines_in(&whole[indexed..known]),
+        "cut at byte {}",
+        text.len()
+    );
+    let node = market.start(store).await;
     let answer = node
         .office
         .receive_vibe(sent.body.clone(), None, None)
@@ -196,7 +226,7 @@ async fn start_and_send_again(text: &[u8], sent: &Sent, whole: &[u8]) {
     assert!(log == whole, "cut at byte {}", text.len());
 }
 
-// VC-SET-1, VC-SET-3, VC-IDEM-8, VC-AUD-5, CH-JRN-4
+// VC-SET-1, VC-SET-3, VC-IDEM-8, VC-AUD-5, CH-JRN-2, CH-JRN-4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unit_is_done_once_or_not_at_all_wherever_the_log_ends() {
     // Every so many bytes, and at each end of a line; `CHANCERY_CUT_STRIDE=1` is every byte.
@@ -216,17 +246,24 @@ async fn a_unit_is_done_once_or_not_at_all_wherever_the_log_ends() {
     let text = story.log();
     let Story { node, sent, .. } = story;
     node.stop().await;
-    let mut cuts = 0;
+    let (mut cuts, mut kept) = (0, 0);
     for sent in &sent {
         let whole = &text[..sent.to];
         check_log(whole);
+        let index = index_of(&text[..sent.from]).await;
         for cut in sent.from..=sent.to {
             let ends_line = cut == sent.to || text[cut - 1] == b'\n';
             if ends_line || cut % stride == 0 {
-                start_and_send_again(&text[..cut], sent, whole).await;
+                // Every other start has the index of before the unit, as after a power cut; the others make it anew.
+                let index = (cuts % 2 == 0).then_some(&index[..]);
+                start_and_send_again(&text[..cut], index, sent, whole).await;
                 cuts += 1;
+                kept += usize::from(index.is_some());
             }
         }
     }
-    println!("{cuts} cuts of {} units on the durable store", sent.len());
+    println!(
+        "{cuts} cuts of {} units on the durable store, {kept} with an index",
+        sent.len()
+    );
 }

@@ -77,25 +77,35 @@ impl Market {
 
     /// An embedded store in a directory, its tail decided again.
     pub fn embedded(&self, dir: &Path) -> Arc<dyn Store> {
+        self.recovered(dir).0
+    }
+
+    /// The same, and how many lines were decided again.
+    pub fn recovered(&self, dir: &Path) -> (Arc<dyn Store>, u64) {
         let suite = self.suite();
         let options = StoreOptions {
             windows: suite.windows(),
             ..StoreOptions::new(dir)
         };
         let (store, tail) = Embedded::open(&options).unwrap();
-        recover(&suite, &store, &tail).unwrap();
-        Arc::new(store)
+        let recovered = recover(&suite, &store, &tail).unwrap();
+        (Arc::new(store), recovered.lines)
     }
 
     /// Starts it over an open store.
     pub async fn start(self, store: Arc<dyn Store>) -> Served {
+        self.start_within(store, GateLimits::default()).await
+    }
+
+    /// The same with a gate of this size.
+    pub async fn start_within(self, store: Arc<dyn Store>, gate_limits: GateLimits) -> Served {
         let options = Options {
             suite: Arc::new(self.suite()),
             store,
             vault: Arc::new(Vault::new()),
             clock: self.clock,
             entropy: Entropy::System,
-            gate_limits: GateLimits::default(),
+            gate_limits,
             soft_limits: SoftLimits::default(),
             carrier: Arc::new(NoCarrier),
             side_logs: SideLogs::default(),

@@ -55,6 +55,7 @@ fn market(transcript: &Json<'_>, settings: &Value) -> Market {
             _ => RuleClock::Wall,
         },
         signed: settings["signed"].as_bool().unwrap(),
+        strict_uuid: settings.get("strict_uuid") == Some(&Value::Bool(true)),
         ..Settings::default()
     };
     market.tokens = settings.get("tokens").map(tokens);
@@ -252,7 +253,7 @@ async fn every_transcript_is_answered_as_it_says_in_memory() {
     play_all(&|_, _| Arc::new(Memory::new())).await;
 }
 
-// VC-HTTP-1, VC-HTTP-2, VC-PIPE-2, VC-AUD-4
+// VC-HTTP-1, VC-HTTP-2, VC-PIPE-2
 #[tokio::test(flavor = "multi_thread")]
 async fn every_transcript_is_answered_as_it_says_on_disk() {
     let (_kept, dir) = temporary();

@@ -8,7 +8,7 @@ use chancery_core::digest::Sha256Digest;
 use chancery_core::json::{
     self, DuplicateNames, Fault, Integers, MAX_DEPTH, Object, Overflow, ReadRules, Value,
 };
-use chancery_core::line::{Line, Origin, ProtocolName, Seq, Text};
+use chancery_core::line::{Line, Members, Origin, ProtocolName, Seq};
 use chancery_core::time::{Time, parse_audit};
 
 use super::member;
@@ -207,19 +207,20 @@ struct Meta {
     eval_ts: Option<Option<Time>>,
     more: bool,
     prev: Option<Sha256Digest>,
-    rest: Vec<(Text, Text)>,
+    rest: Members,
 }
 
 impl Meta {
     /// Takes the members of a line that had to be written out.
     fn take_all(&mut self, members: &Object<'_>) -> Result<(), LineFault> {
+        let mut rest = Vec::new();
         for (name, value) in members.iter() {
             if !self.take(name, value)? {
-                let json = canonical_text(value);
-                self.rest.push((name.to_owned().into(), json.into()));
+                rest.push((name, canonical_text(value)));
             }
         }
-        self.rest.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        rest.sort_unstable_by_key(|(name, _)| *name);
+        self.rest = Members::of(&rest);
         Ok(())
     }
 
@@ -231,17 +232,14 @@ impl Meta {
         end: usize,
     ) -> Result<(), LineFault> {
         let mut at = end + b",\"meta\":{".len();
-        self.rest.reserve(members.len().saturating_sub(MEMBERS));
+        self.rest = Members::within(line.clone(), members.len().saturating_sub(MEMBERS));
         for (name, value) in members.iter() {
             let name_at = at + 1;
             let json_at = name_at + name.len() + b"\":".len();
             at = json_at + plain_len(value) + 1;
             if !self.take(name, value)? {
-                let piece = |range: Range<usize>| {
-                    Text::new(line.slice(range)).expect("a string of a text stands between quotes")
-                };
-                let own = (piece(name_at..name_at + name.len()), piece(json_at..at - 1));
-                self.rest.push(own);
+                self.rest
+                    .push(name_at..name_at + name.len(), json_at..at - 1);
             }
         }
         Ok(())

@@ -27,7 +27,7 @@ pub fn render(
     out.extend_from_slice(b"{\"envelope\":");
     out.extend_from_slice(envelope);
     out.extend_from_slice(b",\"meta\":");
-    write_meta(&meta_of(draft, seq, prev, more), out);
+    write_meta(draft, seq, prev, more, out);
     if let Some(raw) = raw {
         let text =
             std::str::from_utf8(raw).expect("a received text that was read as JSON is UTF-8");
@@ -52,54 +52,67 @@ enum Member<'d> {
     True,
 }
 
-fn meta_of<'d>(
-    draft: &'d Draft,
-    seq: Seq,
-    prev: &'d Sha256Digest,
-    more: bool,
-) -> Vec<(&'static str, Member<'d>)> {
-    let mut members = Vec::with_capacity(draft.meta.len() + 6);
-    members.push((
-        member::EVAL_TS,
-        draft.eval_ts.map_or(Member::Null, Member::Time),
-    ));
-    if more {
-        members.push((member::MORE, Member::True));
+/// Writes the members in the order of their names: those that every line has, and the rules' own in between.
+fn write_meta(draft: &Draft, seq: Seq, prev: &Sha256Digest, more: bool, out: &mut Vec<u8>) {
+    let time = draft.eval_ts.map_or(Member::Null, Member::Time);
+    let of_every_line = [
+        Some((member::EVAL_TS, time)),
+        more.then_some((member::MORE, Member::True)),
+        Some((member::ORIGIN, Member::Word(draft.origin.as_str()))),
+        Some((member::PREV, Member::Digest(prev))),
+        Some((member::PROTOCOL, Member::Word(draft.protocol.as_str()))),
+        Some((member::SEQ, Member::Number(seq))),
+    ];
+    let mut own: Vec<&(&'static str, MetaValue)> = draft.meta.iter().collect();
+    own.sort_unstable_by_key(|(name, _)| *name);
+    let mut own = own.into_iter().peekable();
+    let mut writer = MetaWriter { last: "", out };
+    for (name, value) in of_every_line.into_iter().flatten() {
+        while let Some((name, value)) = own.next_if(|(own, _)| *own < name) {
+            writer.member(name, &Member::Own(value));
+        }
+        writer.member(name, &value);
     }
-    members.push((member::ORIGIN, Member::Word(draft.origin.as_str())));
-    members.push((member::PREV, Member::Digest(prev)));
-    members.push((member::PROTOCOL, Member::Word(draft.protocol.as_str())));
-    members.push((member::SEQ, Member::Number(seq)));
-    members.extend(
-        draft
-            .meta
-            .iter()
-            .map(|(name, value)| (*name, Member::Own(value))),
-    );
-    members.sort_unstable_by_key(|(name, _)| *name);
-    let distinct = members.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    assert!(
-        distinct,
-        "rules add no member to meta twice, nor one that every line has"
-    );
-    members
+    for (name, value) in own {
+        writer.member(name, &Member::Own(value));
+    }
+    writer.out.push(b'}');
 }
 
-fn write_meta(members: &[(&'static str, Member<'_>)], out: &mut Vec<u8>) {
-    let mut before = b'{';
-    for (name, value) in members {
-        out.push(before);
-        before = b',';
-        write_string(name, out);
-        out.push(b':');
-        write_member(value, out);
+struct MetaWriter<'o> {
+    last: &'static str,
+    out: &'o mut Vec<u8>,
+}
+
+impl MetaWriter<'_> {
+    fn member(&mut self, name: &'static str, value: &Member<'_>) {
+        assert!(
+            self.last < name,
+            "rules add no member to meta twice, nor one that every line has"
+        );
+        self.out
+            .push(if self.last.is_empty() { b'{' } else { b',' });
+        self.last = name;
+        write_word(name, self.out);
+        self.out.push(b':');
+        write_member(value, self.out);
     }
-    out.push(b'}');
+}
+
+/// Writes one of the program's own words: nothing in it is escaped.
+fn write_word(word: &'static str, out: &mut Vec<u8>) {
+    debug_assert!(
+        word.bytes()
+            .all(|byte| byte >= b' ' && !b"\"\\".contains(&byte))
+    );
+    out.push(b'"');
+    out.extend_from_slice(word.as_bytes());
+    out.push(b'"');
 }
 
 fn write_member(value: &Member<'_>, out: &mut Vec<u8>) {
     match value {
-        Member::Word(word) => write_string(word, out),
+        Member::Word(word) => write_word(word, out),
         Member::Time(time) => write_string(format_audit(*time).as_str(), out),
         Member::Digest(digest) => write_hex(digest.as_bytes(), out),
         Member::Null | Member::Own(MetaValue::Null) => out.extend_from_slice(b"null"),
@@ -124,16 +137,14 @@ fn write_words(words: &[&str], out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
+fn write_hex(bytes: &[u8; 32], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.push(b'"');
-    out.extend(bytes.iter().flat_map(|byte| {
-        [
-            DIGITS[usize::from(byte >> 4)],
-            DIGITS[usize::from(byte & 15)],
-        ]
-    }));
-    out.push(b'"');
+    let mut digits = [b'"'; 66];
+    for (pair, byte) in digits[1..65].chunks_exact_mut(2).zip(bytes) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    out.extend_from_slice(&digits);
 }
 
 fn write_integer(mut number: u64, out: &mut Vec<u8>) {

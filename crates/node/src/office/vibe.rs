@@ -9,7 +9,7 @@ use chancery_core::digest::Sha256Digest;
 use chancery_core::ids::v4;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{ProtocolName, Seq};
-use chancery_core::protocol::{Caller, Door, Input, Protocol as _};
+use chancery_core::protocol::{Authentic, Caller, Door, Input, Protocol as _};
 use chancery_core::refusal::Refusal;
 use chancery_core::rows::{RowKey, RowsDamaged};
 use chancery_core::time::format_audit;
@@ -21,7 +21,8 @@ use chancery_vibe::agent::AgentRecord;
 use chancery_vibe::code::{Code, Fault};
 use chancery_vibe::flight::FlightKey;
 use chancery_vibe::message::{self, Message};
-use chancery_vibe::rules::inbox;
+use chancery_vibe::rules::{check_static, inbox};
+use chancery_vibe::settings::Settings;
 use chancery_vibe::state::{Session, key};
 use chancery_vibe::world::change::{Act, Change};
 use chancery_vibe::world::read::{self, Reader};
@@ -112,20 +113,15 @@ impl Office {
         );
         passage.ends(Stage::Authenticate);
         let authentic = authentic?;
-        let taken_off = {
-            let flights = self.flights.lock();
-            flights
-                .unwrap_or_else(PoisonError::into_inner)
-                .take_off(&authentic)?
-        };
+        let taken_off = self.take_off(&authentic, &settings.vibe)?;
         let _landing = Landing {
             office: self,
             key: taken_off,
         };
-        let permit = permit.map_err(|_| busy().of_message(id.clone()))?;
+        let permit = permit.map_err(|_| self.not_taken().of_message(id.clone()))?;
         let input = AnyInput::Vibe(Input::Envelope(authentic));
         let decided = self.decide(passage, input, received, Some(permit)).await;
-        let decided = decided.map_err(|_| busy().of_message(id.clone()))?;
+        let decided = decided.map_err(|_| self.not_taken().of_message(id.clone()))?;
         match decided.result {
             Ok(AnyAnswer::Vibe(Answer::Accepted { body, replayed })) => Ok(VibeAnswered {
                 body,
@@ -136,6 +132,22 @@ impl Office {
             Err(refusal) if refusal.message_id.is_none() => Err(refusal.of_message(id)),
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// Puts a mutation's key in flight. One that steps 7 to 9 refuse is decided beside another under its key: in a signed
+    /// scenario they come after the freshness, which the rules know.
+    fn take_off(
+        &self,
+        authentic: &Authentic<Message>,
+        settings: &Settings,
+    ) -> Result<Option<FlightKey>, Refusal> {
+        if settings.signed && check_static(&authentic.message).is_err() {
+            return Ok(None);
+        }
+        let flights = self.flights.lock();
+        flights
+            .unwrap_or_else(PoisonError::into_inner)
+            .take_off(authentic)
     }
 
     /// An envelope without `msg_id` and `ts`: the node adds them. A header `Idempotency-Key` counts as the envelope's
@@ -174,7 +186,9 @@ impl Office {
             self.fresh_id()?,
             format_audit(self.gate().clock().now()).as_str()
         );
-        if let (Some(header), false) = (header, members.contains("idempotency_key")) {
+        // An empty one agrees with no field, and is found out as that.
+        let own = header.filter(|header| !header.is_empty());
+        if let (Some(header), false) = (own, members.contains("idempotency_key")) {
             let text = serde_json::to_string(header).map_err(|_| Code::Internal.refuse())?;
             added.push_str(",\"idempotency_key\":");
             added.push_str(&text);
@@ -234,11 +248,11 @@ impl Office {
         passage: &mut Passage,
         input: Input<chancery_vibe::Vibe>,
     ) -> Result<(), Refusal> {
-        let permit = self.gate().permit().map_err(|_| busy())?;
+        let permit = self.gate().permit().map_err(|_| self.not_taken())?;
         let received = self.gate().clock().now();
         let input = AnyInput::Vibe(input);
         let decided = self.decide(passage, input, received, Some(permit)).await;
-        match decided.map_err(|_| busy())?.result? {
+        match decided.map_err(|_| self.not_taken())?.result? {
             AnyAnswer::Vibe(Answer::Accepted { .. }) => Ok(()),
             _ => Err(Code::Internal.refuse()),
         }
@@ -308,11 +322,25 @@ impl Office {
             return Err(Code::NotConfigured.refuse());
         }
         let input = AnyInput::Vibe(Input::Act(Act::World(change)));
-        let decided = self.submit(input).await.map_err(|_| busy())?;
+        let decided = self.submit(input).await.map_err(|_| self.not_taken())?;
         match decided.result? {
             AnyAnswer::Vibe(Answer::Changed { seq }) => Ok(seq),
             _ => Err(Code::Internal.refuse()),
         }
+    }
+
+    /// Why the gate took nothing: its log cannot be written any more (VC-AUD-4), or it is full or closing.
+    fn not_taken(&self) -> Refusal {
+        let mut refusal = if self.gate().has_failed() {
+            Code::AuditUnavailable.refuse().in_check("audit")
+        } else {
+            let mut busy = Code::Overloaded.refuse().in_check("capacity");
+            busy.message = "the node is busy; try again".into();
+            busy
+        };
+        refusal.retryable = true;
+        refusal.retry_after_s = Some(1);
+        refusal
     }
 
     /// A table of the world as a caller may see it; none when it may not, or there is no such table.
@@ -459,14 +487,6 @@ fn caller(token: Option<&TokenRecord>, message: &Message) -> Caller {
         principal: Some(token.principal.clone()),
         speaks_as: Some(speaks_as),
     }
-}
-
-fn busy() -> Refusal {
-    let mut refusal = Code::Overloaded.refuse().in_check("capacity");
-    refusal.message = "the node is busy; try again".into();
-    refusal.retryable = true;
-    refusal.retry_after_s = Some(1);
-    refusal
 }
 
 fn damaged(damage: RowsDamaged) -> StoreError {

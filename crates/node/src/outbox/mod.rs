@@ -8,6 +8,7 @@ mod handing;
 mod parcel;
 mod progress;
 mod turns;
+mod unreached;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +39,7 @@ use handing::LastOrders;
 use parcel::Parcel;
 use progress::{Attempts, Progress, pause};
 use turns::{Turn, Turns};
+use unreached::Unreached;
 
 /// Says whether a delivery is still this node's to make.
 pub(crate) type Held = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -63,6 +65,7 @@ pub(crate) struct Outbox {
     /// Whether whoever has the duty makes them all the same.
     is_alone: AtomicBool,
     last_orders: Mutex<LastOrders>,
+    unreached: Unreached,
     /// Something could not be handed out.
     again: Notify,
     /// The attempts under way; none once they have been ended for good.
@@ -90,6 +93,7 @@ impl Outbox {
             bus: OnceLock::new(),
             is_alone: AtomicBool::new(false),
             last_orders: Mutex::default(),
+            unreached: Unreached::default(),
             again: Notify::new(),
             tasks: Mutex::new(Some(JoinSet::new())),
         }
@@ -267,6 +271,10 @@ impl Outbox {
             };
             self.side_logs
                 .delivery(event, delivery.protocol, seq, &delivery.to);
+            if !delivered {
+                self.unreached
+                    .given_up(&self.side_logs, seq, delivery, carried);
+            }
             // Not on record, not settled: the next start gives it up once more, without an attempt.
             if !delivered && !self.give_up(&gate, seq, delivery).await {
                 is_settled = false;

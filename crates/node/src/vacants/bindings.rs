@@ -2,6 +2,7 @@
 //! A2A message, calls that are withdrawn, and calls without an envelope.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use chancery_core::admin::{RunState, agent_key};
@@ -22,6 +23,7 @@ use super::{HostedVacant, Vacants, lock};
 use crate::clock::Entropy;
 use crate::passage::Passage;
 use crate::respond::{Question, Slot};
+use crate::trace::Stage;
 
 /// How a call came in, and so how its answer has to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,14 +78,17 @@ impl Drop for OpenedCall {
 pub struct Withdrawal(Accepted);
 
 impl Vacants {
-    /// Checks 3 to 6 of VA-SRV-4: when this returns the call is on record and has to be finished.
+    /// Checks 3 to 6 of VA-SRV-4 of a message that was read `since`: when this returns the call is on record and has to
+    /// be finished.
     pub async fn accept(
         self: &Arc<Self>,
         at: &Arc<HostedVacant>,
         message: Message,
         binding: Binding,
+        since: Instant,
     ) -> Result<OpenedCall, Refusal> {
-        let passage = self.office.passage(ProtocolName::Vacant);
+        let mut passage = self.office.passage_since(ProtocolName::Vacant, since);
+        passage.ends(Stage::Decode);
         let permit = self.office.gate().permit();
         let permit = permit.map_err(|_| self.turned_away(&passage, super::calls::busy()))?;
         let (vacants, at) = (Arc::clone(self), Arc::clone(at));

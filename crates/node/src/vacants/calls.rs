@@ -27,7 +27,7 @@ use crate::passage::{Passage, Verdict};
 use crate::respond::{Question, Responder, Slot, Unheard};
 use crate::sequencer::Decided;
 use crate::suite::{AnyAnswer, AnyInput};
-use crate::trace::Stage;
+use crate::trace::{Stage, within};
 
 /// An answer on the native binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,7 +232,9 @@ impl Vacants {
     /// Runs a behaviour to its outcome.
     pub(super) async fn run(&self, mut call: Open) -> Result<Bytes, Refusal> {
         let passage = call.passage.take();
-        let answered = self.run_behaviour(call).await;
+        // What answers may ask elsewhere, and the answer is an envelope as well: both belong below the call.
+        let place = passage.as_ref().and_then(Passage::place).cloned();
+        let answered = within(place, self.run_behaviour(call)).await;
         if let Some(passage) = passage {
             self.office.conclude(&passage, Verdict::of(&answered));
         }

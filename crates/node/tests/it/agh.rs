@@ -240,3 +240,35 @@ async fn values_are_kept_as_received() {
     assert_log_gives(&Chancery::default(), &**bureau.store());
     bureau.stop().await;
 }
+
+// AG-AUD-2, CH-JRN-6
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_rejected_or_ignored_is_noted_by_its_name_and_without_its_body() {
+    let dir = tempfile::tempdir().unwrap();
+    let bureau = open(dir.path()).await;
+    let stale = json!({"kind": "say", "expires_at": 1, "body": {"text": "not to be kept"}});
+    assert_eq!(receive(&bureau, "m1", stale).await.verdict, Verdict::Reject);
+    let of_nothing = json!({
+        "kind": "trace", "to": WORKER, "interaction_id": "int_none",
+        "body": {"state": "working", "message": "not to be kept"},
+    });
+    assert_eq!(
+        receive(&bureau, "m2", of_nothing).await.verdict,
+        Verdict::Ignore
+    );
+    bureau.stop().await;
+    let text = std::fs::read_to_string(dir.path().join("events.jsonl")).unwrap();
+    let noted: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for (id, name) in [("m1", "expired"), ("m2", "not_found")] {
+        assert!(
+            noted
+                .iter()
+                .any(|line| line["message_id"] == id && line["event"] == name),
+            "{id}: {text}"
+        );
+    }
+    assert!(!text.contains("not to be kept"));
+}

@@ -284,8 +284,8 @@ async fn a_token_opens_until_it_is_revoked() {
     let bureau = office(&dir).await;
     let office = &bureau.office;
     assert_eq!(office.bearer_at_hand(&token), None, "nobody showed it yet");
-    assert_eq!(office.bearer(&token).unwrap(), Some(record.clone()));
-    assert_eq!(office.bearer_at_hand(&token), Some(record.clone()));
+    assert_eq!(office.bearer(&token).unwrap().as_deref(), Some(&record));
+    assert_eq!(office.bearer_at_hand(&token).as_deref(), Some(&record));
     assert_eq!(office.tokens().unwrap(), std::slice::from_ref(&record));
     let (id, _) = token.split_once('.').unwrap();
     for wrong in [

@@ -6,6 +6,8 @@
 
 mod accepted;
 mod readers;
+mod roll;
+mod rows;
 mod writer;
 
 use std::fs;
@@ -14,24 +16,28 @@ use std::path::Path;
 
 use chancery_core::digest::Sha256Digest;
 use chancery_core::line::Seq;
+use chancery_core::rows::RowKey;
 use chancery_core::time::parse_audit;
 use chancery_core::window::{WindowName, Windows};
 use chancery_journal::Head;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use rows::WHOLE_ROWS;
 
 pub(crate) use accepted::prune;
 pub(crate) use readers::Readers;
 pub(crate) use readers::end_of;
+pub(crate) use roll::RollCall;
 pub(crate) use writer::{Behind, IndexWriter, run};
 
 use crate::disk::private_file;
+use crate::moment::Moment;
 use crate::pending::Mark;
 use crate::windows;
 
 pub(crate) const INDEX_NAME: &str = "index.db";
-const SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 4;
 const SCHEMA: &str = "
-    CREATE TABLE rows (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     CREATE TABLE windows (id INTEGER PRIMARY KEY, name TEXT NOT NULL, ends_ms INTEGER NOT NULL, records BLOB NOT NULL);
     CREATE INDEX windows_by_end ON windows (ends_ms);
     CREATE TABLE segments (first INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
@@ -103,6 +109,25 @@ pub(crate) fn mark_of(
     Ok(Some(read_mark(connection)?.head.seq))
 }
 
+/// All rows as this transaction sees them; none when they were written by another version.
+pub(crate) fn moment_of(
+    snapshot: &Connection,
+    rows_version: u32,
+) -> Result<Option<Moment>, rusqlite::Error> {
+    let Some(_) = mark_of(snapshot, rows_version)? else {
+        return Ok(None);
+    };
+    let head = read_mark(snapshot)?.head;
+    let sql = format!("SELECT key, value FROM {WHOLE_ROWS} ORDER BY key");
+    let mut statement = snapshot.prepare(&sql)?;
+    let rows = statement.query_map([], |row| {
+        let key = RowKey::from_stored(row.get_ref(0)?.as_blob()?);
+        Ok((key, rows::value(row, 1)?))
+    })?;
+    let rows = rows.collect::<Result<_, _>>()?;
+    Ok(Some(Moment { head, rows }))
+}
+
 /// None when the file was written by another version.
 fn open_file(
     path: &Path,
@@ -114,7 +139,9 @@ fn open_file(
         .create(true)
         .open(path)
         .map_err(sql_io)?;
-    let connection = Connection::open(path)?;
+    // One thread writes: SQLite need not lock what nobody else has.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
     let version = version(rows_version);
     match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, u32>(0))? {
         0 => create(&connection, version)?,
@@ -139,10 +166,18 @@ fn open_file(
     }))
 }
 
+/// A few long values fill a page: an answer that a key is bound to takes about 2,000 bytes.
+const PAGE_BYTES: u32 = 8_192;
+
+/// 64 MiB: a page that is changed again and again is copied from the write-ahead log once.
+const CHECKPOINT_PAGES: u32 = 8_192;
+
 fn create(connection: &Connection, version: u32) -> Result<(), rusqlite::Error> {
+    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     tune(connection)?;
     connection.execute_batch("BEGIN IMMEDIATE")?;
     connection.execute_batch(SCHEMA)?;
+    connection.execute_batch(rows::SCHEMA)?;
     connection.execute_batch(&format!("PRAGMA user_version = {version}; COMMIT"))
 }
 
@@ -151,7 +186,7 @@ fn tune(connection: &Connection) -> Result<(), rusqlite::Error> {
     // A lost transaction is decided again from the log; a torn one would be wrong rows.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "cache_size", -32_768)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4_096)
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
 }
 
 fn read_mark(connection: &Connection) -> Result<Mark, rusqlite::Error> {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
 use chancery_core::rows::{Row, RowKey};
 use rusqlite::{Connection, OpenFlags, params};
 
+use super::rows::{self, WHOLE_ROWS};
 use crate::pending::RowMap;
 
 /// Connections beyond this are closed after use.
@@ -25,20 +25,41 @@ impl Readers {
         }
     }
 
+    /// Others of the same index, with connections of their own.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(self.path.clone())
+    }
+
     /// The rows of these keys, all of one moment.
     pub(crate) fn load(&self, keys: &[&RowKey]) -> Result<Vec<Option<Row>>, rusqlite::Error> {
         self.read(|connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT value FROM rows WHERE key = ?1")?;
+            let sql = format!("SELECT value FROM {WHOLE_ROWS} WHERE key = ?1");
+            let mut statement = connection.prepare_cached(&sql)?;
             let mut values = Vec::with_capacity(keys.len());
             for key in keys {
                 let mut rows = statement.query([key.as_bytes()])?;
                 values.push(match rows.next()? {
-                    Some(row) => Some(blob(row, 0)?),
+                    Some(row) => Some(rows::value(row, 0)?),
                     None => None,
                 });
             }
             Ok(values)
+        })
+    }
+
+    /// Up to `limit` keys after one, in order.
+    pub(crate) fn keys_after(
+        &self,
+        after: &[u8],
+        limit: usize,
+    ) -> Result<Vec<RowKey>, rusqlite::Error> {
+        self.read(|connection| {
+            let sql = format!("SELECT key FROM rows WHERE key > ?1 ORDER BY key LIMIT {limit}");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let keys = statement.query_map([after], |row| {
+                Ok(RowKey::from_stored(row.get_ref(0)?.as_blob()?))
+            })?;
+            keys.collect()
         })
     }
 
@@ -62,7 +83,8 @@ impl Readers {
             } else {
                 "?2 IS NULL"
             };
-            let sql = format!("SELECT key, value FROM rows WHERE {from} AND {to} ORDER BY key");
+            let sql =
+                format!("SELECT key, value FROM {WHOLE_ROWS} WHERE {from} AND {to} ORDER BY key");
             let mut statement = connection.prepare_cached(&sql)?;
             let mut rows = statement.query(params![start.as_bytes(), end])?;
             let mut changed = overlay.into_iter().peekable();
@@ -79,7 +101,7 @@ impl Readers {
                 }
                 match changed.next_if(|(changed, _)| changed.as_bytes() == key) {
                     Some(change) => take(&mut merged, change),
-                    None => merged.push((RowKey::from_stored(key), blob(row, 1)?)),
+                    None => merged.push((RowKey::from_stored(key), rows::value(row, 1)?)),
                 }
             }
             while merged.len() < limit
@@ -130,11 +152,6 @@ impl Readers {
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
     }
-}
-
-fn blob(row: &rusqlite::Row<'_>, column: usize) -> Result<Row, rusqlite::Error> {
-    let bytes = Bytes::copy_from_slice(row.get_ref(column)?.as_blob()?);
-    Ok(bytes.into())
 }
 
 /// The first key above all that start with `prefix`; none when there is no such key.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use chancery_core::line::Seq;
 use rusqlite::{Connection, Transaction, params};
 
+use super::rows::RowWriter;
 use super::{accepted, stored};
 use crate::cache::Cache;
 use crate::log::Log;
@@ -72,18 +73,11 @@ impl IndexWriter {
 }
 
 fn write_rows(transaction: &Transaction<'_>, job: &Job) -> Result<(), rusqlite::Error> {
-    let upsert =
-        "INSERT INTO rows (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2";
-    let mut put = transaction.prepare_cached(upsert)?;
-    let mut remove = transaction.prepare_cached("DELETE FROM rows WHERE key = ?1")?;
+    let mut rows = RowWriter::new(transaction)?;
     for (key, value) in &*job.rows {
-        if accepted::write(transaction, key, value.as_deref())? {
-            continue;
+        if !accepted::write(transaction, key, value.as_deref())? {
+            rows.write(key, value.as_ref())?;
         }
-        match value {
-            Some(value) => put.execute(params![key.as_bytes(), value.as_ref()])?,
-            None => remove.execute([key.as_bytes()])?,
-        };
     }
     Ok(())
 }
@@ -129,6 +123,7 @@ pub(crate) fn run(mut writer: IndexWriter, behind: &Behind, log: &Arc<Log>) {
                 return;
             }
         }
+        behind.cache.recount(&*job.rows);
         behind.cache.shrink();
         behind.pending.announce(&job);
     }

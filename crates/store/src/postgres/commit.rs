@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Instant;
 
 use chancery_core::line::Seq;
 use chancery_core::rows::RowChange;
@@ -55,13 +54,13 @@ impl Shared {
         match attempted? {
             Attempt::Committed(others) => {
                 let one_less = |left: u32| left.checked_sub(1);
-                let _ = self
-                    .contended
-                    .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
+                let contended =
+                    self.contended
+                        .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
                 let remembered: Vec<Remember> = changes.remembered().copied().collect();
                 self.take(&mut commits, changes.rows(), &remembered, head);
                 self.take_foreign(&mut commits, &others);
-                self.teller.committed();
+                self.teller.committed(contended.is_ok());
                 Ok(head)
             }
             Attempt::Behind(missed) => {
@@ -100,10 +99,10 @@ impl Shared {
         commits: &mut Commits,
         work: impl Fn(&mut Commits) -> Result<T, PostgresError>,
     ) -> Result<T, CommitError> {
-        let given_up = Instant::now() + PATIENCE;
+        let given_up = self.link.awake() + PATIENCE;
         loop {
             match work(commits) {
-                Err(error) if error.is_passing() && Instant::now() < given_up => {
+                Err(error) if error.is_passing() && self.link.awake() < given_up => {
                     tracing::warn!(%error, "a batch could not be committed yet");
                     commits.session = None;
                     thread::sleep(PAUSE);
@@ -186,7 +185,11 @@ impl Shared {
     ) -> Result<Vec<Missed>, PostgresError> {
         let session = self.committer(commits)?;
         let asking = missed(&session, self.journal, base, self.window_names);
-        self.link.run_here(asking)
+        let asked = self.link.run_here(asking);
+        if matches!(asked, Err(PostgresError::Silent(_))) {
+            commits.session = None;
+        }
+        asked
     }
 
     /// Takes in what other processes committed since.
@@ -235,12 +238,11 @@ fn is_same(one: Head, other: Head) -> bool {
     (one.seq, one.hash) == (other.seq, other.hash)
 }
 
-/// How a transaction begins after one that may have the lock for another batch. A lock that is kept and not used is let go of
-/// with its connection, by the server.
+/// How a transaction begins after one that may have the lock for another batch.
 fn begin_after(held: Option<Head>) -> &'static str {
     match held {
-        None => "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '2s'",
-        Some(_) => "ROLLBACK; BEGIN; SET LOCAL idle_in_transaction_session_timeout = '2s'",
+        None => "BEGIN",
+        Some(_) => "ROLLBACK; BEGIN",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Following the other processes of a journal: being told of their commits, and sharing the duties.
 //!
-//! A commit notifies whoever listens. Notices can be lost with a connection, so the journal is looked at every second as
-//! well. Timers and deliveries are the duty of one process at a time: a lease that it renews, and that another takes
+//! After its commits a process notifies whoever listens (`teller`). Notices can be lost with a connection, so the journal is
+//! looked at every second as well. Timers and deliveries are the duty of one process at a time: a lease that it renews, and that another takes
 //! when it has lapsed. Its own clock ends the lease for the holder, the server's clock for everybody else; the holder
 //! counts from before it asked, so it never believes in a lease that another can have.
 
@@ -16,8 +16,9 @@ use tokio_postgres::{AsyncMessage, Client, Notification};
 
 use super::link::Caller;
 use super::notes::{self, Parts};
-use super::{PAUSE, PostgresError, Shared};
-use crate::contract::Watch;
+use super::session::Sql;
+use super::{FAREWELL, PAUSE, Postgres, PostgresError, Shared};
+use crate::contract::{StoreError, Watch};
 
 /// How often the journal is looked at although nobody told of a commit.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -115,7 +116,7 @@ impl Shared {
         }
         let (caller, journal) = (self.link.caller(), self.journal);
         let name = self.duty.name().to_owned();
-        let laid_down = self.link.run(async move {
+        let laid_down = self.link.run_for(FAREWELL, async move {
             let client = caller.client().await?;
             let sql = "DELETE FROM chancery.duty WHERE journal = $1 AND holder = $2";
             let given: Given<'_> = [(&journal, Type::INT8), (&name, Type::TEXT)];
@@ -125,6 +126,28 @@ impl Shared {
         if let Err(error) = laid_down {
             tracing::debug!(%error, "the duties lapse by themselves");
         }
+    }
+}
+
+static HELD: Sql = Sql {
+    text: "SELECT 1 FROM chancery.duty WHERE journal = $1 AND until > now()",
+    types: &[Type::INT8],
+};
+
+impl Postgres {
+    /// Whether a node runs on this journal: one of all that do has the duty. Of one that was killed it is still said until
+    /// its lease lapses.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
+    pub fn is_attended(&self) -> Result<bool, StoreError> {
+        let (shared, journal) = (&*self.shared, self.shared.journal);
+        shared.patiently(|| {
+            let session = shared.link.reader()?;
+            shared
+                .link
+                .run(async move { Ok(!session.query(&HELD, &[&journal]).await?.is_empty()) })
+        })
     }
 }
 

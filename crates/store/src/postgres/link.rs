@@ -1,7 +1,8 @@
 //! Connections to the server, for callers that block.
 //!
-//! One connection commits, one reads. A store's methods may be called from any thread: the work runs on a runtime of the
-//! link's own, and the caller waits for it outside of any runtime.
+//! A store's methods may be called from any thread. What reads, listens and tells runs on a runtime of the link's own, and the
+//! caller waits for it outside of any runtime; the connection that commits is driven by whoever commits. A server that is
+//! there and says nothing is waited for no longer than one that is gone.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,13 +11,19 @@ use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, Connection, Socket};
 
+use super::awake::Awake;
 use super::session::Session;
 use super::tls::{Asked, Secured, Tls};
-use super::{PostgresError, told};
+use super::{PATIENCE, PostgresError, told};
 
 /// A session that stands idle in the middle of a transaction holds the journal's head: the server ends it after this
 /// time, and whoever was paused commits nothing when it wakes.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(10);
+/// How a session commits. A lock that is kept and not used is let go of with its connection, by the server. Its statements
+/// are planned once: each looks up what it names by a key, however many rows there are.
+const COMMITS: &str = "SET idle_in_transaction_session_timeout TO '2s';
+    SET plan_cache_mode TO force_generic_plan;
+    SET enable_seqscan TO off";
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -34,6 +41,7 @@ pub(super) struct Link {
     /// nobody is to be woken in between.
     desk: Mutex<Option<Runtime>>,
     reader: Mutex<Option<Arc<Session>>>,
+    awake: Arc<Awake>,
 }
 
 impl Link {
@@ -68,11 +76,36 @@ impl Link {
             runtime: Mutex::new(Some(runtime)),
             desk: Mutex::new(Some(desk)),
             reader: Mutex::new(None),
+            awake: Arc::new(Awake::new()),
         })
     }
 
-    /// Runs work to its end.
+    /// What patience is measured by.
+    pub(super) fn awake(&self) -> Duration {
+        self.awake.now()
+    }
+
+    /// Runs work to its end, or until the server has said nothing for too long.
     pub(super) fn run<T, F>(&self, work: F) -> Result<T, PostgresError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, PostgresError>> + Send + 'static,
+    {
+        self.run_for(PATIENCE, work)
+    }
+
+    /// The same with another time.
+    pub(super) fn run_for<T, F>(&self, time: Duration, work: F) -> Result<T, PostgresError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, PostgresError>> + Send + 'static,
+    {
+        let awake = Arc::clone(&self.awake);
+        self.run_to_its_end(async move { within(time, &awake, work).await })
+    }
+
+    /// Runs work to its end, however long that takes.
+    pub(super) fn run_to_its_end<T, F>(&self, work: F) -> Result<T, PostgresError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, PostgresError>> + Send + 'static,
@@ -94,7 +127,7 @@ impl Link {
         }
     }
 
-    /// Runs work of the connection that commits to its end, on this thread.
+    /// Runs work of the connection that commits like [`Self::run`], on this thread.
     pub(super) fn run_here<T, F>(&self, work: F) -> Result<T, PostgresError>
     where
         T: Send,
@@ -102,6 +135,7 @@ impl Link {
     {
         let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
         let desk = desk.as_ref().ok_or(PostgresError::Closed)?;
+        let work = within(PATIENCE, &self.awake, work);
         if Handle::try_current().is_err() {
             return desk.block_on(work);
         }
@@ -137,7 +171,11 @@ impl Link {
     /// A new connection that commits.
     pub(super) fn committer(&self) -> Result<Arc<Session>, PostgresError> {
         let caller = self.caller();
-        let client = self.run_here(async move { caller.client().await })?;
+        let client = self.run_here(async move {
+            let client = caller.client().await?;
+            client.batch_execute(COMMITS).await?;
+            Ok(client)
+        })?;
         Ok(Arc::new(Session::new(client)))
     }
 
@@ -152,9 +190,14 @@ impl Link {
         Ok(session)
     }
 
+    /// The next one who reads does it over another connection.
+    pub(super) fn forget_reader(&self) {
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Ends every connection.
     pub(super) fn close(&self) {
-        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.forget_reader();
         let runtime = self
             .runtime
             .lock()
@@ -168,6 +211,19 @@ impl Link {
         for runtime in runtime.into_iter().chain(desk) {
             runtime.shutdown_background();
         }
+    }
+}
+
+/// Work that the server has so long for. A connection that it was silent over is not to be used any more.
+async fn within<T>(
+    time: Duration,
+    awake: &Awake,
+    work: impl Future<Output = Result<T, PostgresError>>,
+) -> Result<T, PostgresError> {
+    tokio::select! {
+        biased;
+        done = work => done,
+        () = awake.passes(time) => Err(PostgresError::Silent(time)),
     }
 }
 
@@ -220,6 +276,10 @@ impl Caller {
                 user: self.config.get_user().unwrap_or("nobody").to_owned(),
                 reason: told(&error),
             },
+            _ if is_insecure(&error) => PostgresError::Insecure {
+                place: self.place(),
+                reason: told(&error),
+            },
             _ => PostgresError::Unreachable {
                 place: self.place(),
                 reason: told(&error),
@@ -240,6 +300,23 @@ impl Caller {
         });
         places.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Whether a handshake of TLS failed, other than by the end of the connection. The client tells it in words alone.
+fn is_insecure(error: &tokio_postgres::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let source = std::error::Error::source(error);
+    let broken = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+    let has_ended = broken.is_some_and(|broken| {
+        matches!(
+            broken.kind(),
+            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
+        )
+    });
+    error
+        .to_string()
+        .starts_with("error performing TLS handshake")
+        && !has_ended
 }
 
 impl Drop for Link {

@@ -5,11 +5,15 @@
 //! middle of a commit leaves no doubt: the head row is locked anew, which waits for whatever became of the transaction,
 //! and then says whether the batch is there.
 
+mod awake;
 mod bytea;
 mod commit;
+mod error;
 mod follow;
 mod last;
 mod link;
+mod look;
+mod moment;
 mod notes;
 mod packed;
 mod reads;
@@ -18,12 +22,13 @@ mod seed;
 mod session;
 mod teller;
 mod tls;
+mod version;
 mod warm;
 mod writes;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::digest::Sha256Digest;
@@ -34,12 +39,15 @@ use chancery_core::window::{Remember, WindowId, WindowName, Windows};
 use chancery_journal::Head;
 use tokio_postgres::{Client, IsolationLevel};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Index};
 use crate::contract::{Batch, CommitError, Store, StoreError, Watch};
 use crate::stillness::{Still, Stillness};
 use crate::windows;
+pub use error::PostgresError;
+use error::told;
 use follow::Duty;
 use link::Link;
+pub use look::{PostgresLook, look};
 use notes::Notes;
 use session::Session;
 use teller::Teller;
@@ -60,7 +68,7 @@ pub struct PostgresOptions {
     pub row_cache_bytes: usize,
     /// The windows that the rules use.
     pub windows: &'static [WindowName],
-    /// Raised whenever rules write rows differently.
+    /// [`crate::ROWS_VERSION`]; a journal with another one is refused.
     pub rows_version: u32,
 }
 
@@ -73,105 +81,12 @@ impl std::fmt::Debug for PostgresOptions {
     }
 }
 
-/// Why PostgreSQL could not be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PostgresError {
-    /// No connection came about.
-    #[error("PostgreSQL at {place} cannot be reached: {reason}")]
-    Unreachable {
-        /// Host and port.
-        place: String,
-        /// What was told.
-        reason: String,
-    },
-    /// It does not let this user in.
-    #[error("PostgreSQL at {place} does not let {user} in: {reason}")]
-    Denied {
-        /// Host and port.
-        place: String,
-        /// The user.
-        user: String,
-        /// What was told.
-        reason: String,
-    },
-    /// The address cannot be used as it is written.
-    #[error("the address of PostgreSQL cannot be used: {0}")]
-    Address(String),
-    /// The journal is not there, and is not to be begun.
-    #[error("the database has no journal {0}")]
-    NoJournal(String),
-    /// Others have changed what a decision reads.
-    #[error("the journal has moved on")]
-    Moved,
-    /// It says so itself.
-    #[error("PostgreSQL: {}", told(.0))]
-    Server(#[from] tokio_postgres::Error),
-    /// A newer build has changed the tables.
-    #[error("the database has the tables of a newer version ({found}, this one knows {known})")]
-    Newer {
-        /// What the database says.
-        found: i32,
-        /// What this build knows.
-        known: usize,
-    },
-    /// The journal's rows were written by other rules.
-    #[error("the rows of this journal are of version {found}, this build writes version {known}")]
-    OtherRows {
-        /// What the journal says.
-        found: i64,
-        /// What this build writes.
-        known: u32,
-    },
-    /// What the database holds is not what this program writes.
-    #[error("the database is damaged: {0}")]
-    Damaged(String),
-    /// This handle knows a journal that went on too far without it.
-    #[error("line {0} is too far behind")]
-    TooFarBehind(Seq),
-    /// No thread could be started.
-    #[error("no thread for PostgreSQL: {0}")]
-    Runtime(String),
-    /// The store was closed.
-    #[error("the store is closed")]
-    Closed,
-}
-
-/// What the server said, where it said something: the error alone is a word.
-fn told(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(said) => format!("{} ({})", said.message(), said.code().code()),
-        None => {
-            let source = std::error::Error::source(error);
-            source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
-        }
-    }
-}
-
-impl From<PostgresError> for StoreError {
-    fn from(error: PostgresError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-/// How long a server that is gone is waited for; then nothing of a batch may be answered.
+/// How long a server that is gone or silent is waited for; then nothing of a batch may be answered.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long it is waited for by a process that stops and only says farewell.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(100);
-
-impl PostgresError {
-    /// Whether trying again may help: a server that is gone, starting, stopping, or that chose this session as the victim.
-    fn is_passing(&self) -> bool {
-        match self {
-            Self::Unreachable { .. } => true,
-            Self::Server(error) => error.code().is_none_or(|code| {
-                let class = &code.code()[..2];
-                // connection, operator intervention, rolled back, out of resources, invalid transaction state
-                matches!(class, "08" | "57" | "40" | "53" | "25")
-            }),
-            _ => false,
-        }
-    }
-}
 
 /// A handle on a journal in PostgreSQL. A clone is another handle of the same process, which may lose races.
 #[derive(Clone)]
@@ -211,14 +126,16 @@ impl Postgres {
     /// Opens a journal, and brings the tables to this build's state.
     ///
     /// # Errors
-    /// The server cannot be reached, or its tables are not this build's.
+    /// The server cannot be reached or is too old, or its tables are not this build's.
     pub fn open(options: &PostgresOptions) -> Result<Self, PostgresError> {
         let link = Link::new(&options.url, options.password.as_deref())?;
         let mut client = link.connect()?;
         let (name, rows_version) = (options.journal.clone(), i64::from(options.rows_version));
         let may_begin = options.may_begin;
-        let warm_bytes = options.row_cache_bytes / 2;
-        let begun = link.run(async move {
+        let warm_bytes = (options.row_cache_bytes / 2).min(warm::MOST_BYTES);
+        // The tables of a large journal are not changed in a moment.
+        let begun = link.run_to_its_end(async move {
+            version::ensure_known(&client).await?;
             schema::migrate(&mut client).await?;
             if may_begin {
                 begin(&client, &name, rows_version).await?;
@@ -247,7 +164,11 @@ impl Postgres {
         link.spawn(teller.clone().tell_all(link.caller(), notice))?;
         // What others add comes in with their batches, before anything is decided on those: a cache that began with all
         // rows goes on having them.
-        let cache = Cache::new(options.row_cache_bytes, begun.warm.is_whole);
+        let index = match begun.warm.is_whole {
+            true => Index::Empty,
+            false => Index::Unknown,
+        };
+        let cache = Cache::new(options.row_cache_bytes, index);
         cache.apply(&begun.warm.rows, 0);
         let shared = Shared {
             link,
@@ -388,11 +309,15 @@ impl Shared {
 
     /// Does something again while the server is gone, for as long as a commit would.
     fn patiently<T>(&self, work: impl Fn() -> Result<T, PostgresError>) -> Result<T, StoreError> {
-        let given_up = Instant::now() + PATIENCE;
+        let given_up = self.link.awake() + PATIENCE;
         loop {
             self.ensure_open()?;
-            match work() {
-                Err(error) if error.is_passing() && Instant::now() < given_up => {
+            let done = work();
+            if matches!(done, Err(PostgresError::Silent(_))) {
+                self.link.forget_reader();
+            }
+            match done {
+                Err(error) if error.is_passing() && self.link.awake() < given_up => {
                     tracing::warn!(%error, "PostgreSQL does not answer yet");
                     std::thread::sleep(PAUSE);
                 }
@@ -405,7 +330,7 @@ impl Shared {
     fn tell_last(&self) {
         let notice = notice(self.journal, self.duty.name());
         let last = self.teller.clone().tell_last(self.link.caller(), notice);
-        if let Err(error) = self.link.run(last) {
+        if let Err(error) = self.link.run_for(FAREWELL, last) {
             tracing::debug!(%error, "the others find the last commits by themselves");
         }
     }

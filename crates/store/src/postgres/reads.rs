@@ -13,7 +13,6 @@ use tokio_postgres::types::Type;
 use super::bytea::Bytea;
 use super::last::LastChanges;
 use super::session::{Given, Sql};
-use super::writes::REMOVE_ROWS;
 use super::{Commits, PostgresError, Shared, seq_of, stored};
 use crate::index::end_of;
 use crate::stillness::Stillness;
@@ -42,6 +41,10 @@ static LINES: Sql = Sql {
     text: "SELECT text FROM chancery.line
         WHERE journal = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4",
     types: &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+};
+static REMOVE_ROWS: Sql = Sql {
+    text: "DELETE FROM chancery.state WHERE journal = $1 AND key = ANY ($2)",
+    types: &[Type::INT8, Type::BYTEA_ARRAY],
 };
 static PROGRESS: Sql = Sql {
     text: "SELECT value FROM chancery.progress WHERE journal = $1 AND key = $2",

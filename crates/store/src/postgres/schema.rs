@@ -86,6 +86,11 @@ const STEPS: &[&str] = &[
 ",
 ];
 
+/// How many steps this build knows.
+pub(super) const fn steps() -> usize {
+    STEPS.len()
+}
+
 /// Brings the tables to this build's state.
 pub(super) async fn migrate(client: &mut Client) -> Result<(), PostgresError> {
     let step = client.transaction().await?;

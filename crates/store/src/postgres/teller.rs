@@ -14,8 +14,10 @@ use tokio_postgres::types::Type;
 use super::link::Caller;
 use super::{PAUSE, PostgresError};
 
-/// At most one notice in this time: whoever is busy learns of the others with its own commits.
+/// At most one notice in this time.
 const PAUSE_BETWEEN: Duration = Duration::from_millis(2);
+/// The same where several commit: each learns of the others with its own commits, and only who does not commit is told.
+const PAUSE_BETWEEN_CONTENDED: Duration = Duration::from_millis(20);
 
 /// What a process has to tell.
 #[derive(Clone, Default)]
@@ -24,12 +26,14 @@ pub(super) struct Teller(Arc<Pending>);
 #[derive(Default)]
 struct Pending {
     is_untold: AtomicBool,
+    is_contended: AtomicBool,
     wake: Notify,
 }
 
 impl Teller {
-    /// Something was committed.
-    pub(super) fn committed(&self) {
+    /// Something was committed, by one of several or not.
+    pub(super) fn committed(&self, is_contended: bool) {
+        self.0.is_contended.store(is_contended, Ordering::Release);
         self.0.is_untold.store(true, Ordering::Release);
         self.0.wake.notify_one();
     }
@@ -46,7 +50,11 @@ impl Teller {
                 tokio::time::sleep(PAUSE).await;
                 self.0.wake.notify_one();
             }
-            tokio::time::sleep(PAUSE_BETWEEN).await;
+            let pause = match self.0.is_contended.load(Ordering::Acquire) {
+                true => PAUSE_BETWEEN_CONTENDED,
+                false => PAUSE_BETWEEN,
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 

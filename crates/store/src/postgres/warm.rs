@@ -1,4 +1,4 @@
-//! The rows that a store has in memory when it is opened.
+//! Rows read in one snapshot: those that a store has in memory when it is opened, or all.
 
 use chancery_core::rows::{Row, RowChange, RowKey};
 use tokio_postgres::Transaction;
@@ -9,10 +9,10 @@ use crate::cache;
 
 /// Rows that are read at once.
 const PAGE_ROWS: i64 = 4_096;
-/// No more than this is read, whatever the cache may hold: a start must not wait for it.
-const MOST_BYTES: usize = 64 << 20;
+/// No more than this is read at a start, whatever the cache may hold: it must not wait for it.
+pub(super) const MOST_BYTES: usize = 64 << 20;
 
-/// The first rows of a journal, in the order of their keys; all of a small one.
+/// The first rows of a journal, in the order of their keys; all, where they have room in `bytes`.
 pub(super) struct Warm {
     pub(super) rows: Vec<RowChange>,
     /// Whether these are all.
@@ -25,7 +25,7 @@ impl Warm {
         journal: i64,
         bytes: usize,
     ) -> Result<Self, PostgresError> {
-        let mut left = bytes.min(MOST_BYTES);
+        let mut left = bytes;
         let mut rows: Vec<RowChange> = Vec::new();
         loop {
             let after = rows

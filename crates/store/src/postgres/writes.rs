@@ -5,7 +5,7 @@ use chancery_core::line::Seq;
 use chancery_core::time::Time;
 use chancery_core::window::Remember;
 use chancery_journal::Head;
-use futures_util::future::{join, join_all};
+use futures_util::future::{join, join3};
 use tokio_postgres::types::Type;
 
 use super::bytea::Bytea;
@@ -25,11 +25,10 @@ const DROP_EVERY: Seq = 4_096;
 pub(super) struct Writes {
     pub(super) base: Head,
     /// Tells this batch from one of another process with the same lines.
-    pub(super) token: [u8; 16],
+    pub(super) token: Vec<u8>,
     journal: i64,
     base_seq: i64,
     base_hash: Vec<u8>,
-    token_bytes: Vec<u8>,
     seq: i64,
     hash: Vec<u8>,
     time: Option<String>,
@@ -47,7 +46,7 @@ pub(super) struct Writes {
 impl Writes {
     /// What is written for a batch with these changes.
     pub(super) fn of(journal: i64, batch: Batch, changes: &Changes) -> Result<Self, PostgresError> {
-        let mut token = [0; 16];
+        let mut token = vec![0; 16];
         getrandom::fill(&mut token).map_err(|error| PostgresError::Runtime(error.to_string()))?;
         let remembered: Vec<Remember> = changes.remembered().copied().collect();
         let packets = windows::pack(&remembered);
@@ -60,7 +59,6 @@ impl Writes {
             journal,
             base_seq: stored(base.seq),
             base_hash: base.hash.0.to_vec(),
-            token_bytes: token.to_vec(),
             seq: stored(head.seq),
             hash: head.hash.0.to_vec(),
             time: time_text(head.time),
@@ -78,127 +76,96 @@ impl Writes {
 
     /// Writes all of it and ends the transaction, in one trip: requests leave without waiting for the answers before them.
     pub(super) async fn write(&self, session: &Session) -> Result<(), PostgresError> {
-        let requests = self.requests();
-        let written = requests
-            .iter()
-            .map(|(sql, given)| session.execute(sql, given));
+        let (dropped_batches, dropped_packets) = (self.drop_batches(), self.drop_packets());
+        let given = self.given();
+        let written = session.execute(&WRITE, &given);
+        let dropped = async {
+            if !self.drops {
+                return Ok(());
+            }
+            let both = join(
+                session.execute(&DROP_BATCHES, &dropped_batches),
+                session.execute(&DROP_PACKETS, &dropped_packets),
+            );
+            let (batches, packets) = both.await;
+            batches.and(packets).map(drop)
+        };
         // The end must leave last, and is not one if anything before it failed: then the transaction is rolled back.
-        let (written, ended) = join(join_all(written), session.say("COMMIT")).await;
-        written.into_iter().collect::<Result<Vec<u64>, _>>()?;
-        ended
+        let (written, dropped, ended) = join3(written, dropped, session.say("COMMIT")).await;
+        let moved = written?;
+        dropped?;
+        ended?;
+        assert_eq!(moved, 1, "a batch was written without its head");
+        Ok(())
     }
 
-    fn requests(&self) -> Vec<(&'static Sql, Given<'_>)> {
-        let journal = &self.journal;
-        let mut requests: Vec<(&'static Sql, Given<'_>)> = vec![
-            (&INSERT_LINES, vec![journal, &self.base_seq, &self.lines]),
-            (
-                &INSERT_BATCH,
-                vec![
-                    journal,
-                    &self.base_seq,
-                    &self.base_hash,
-                    &self.token_bytes,
-                    &self.seq,
-                    &self.hash,
-                    &self.time,
-                    &self.packed,
-                ],
-            ),
-            (
-                &MOVE_HEAD,
-                vec![
-                    journal,
-                    &self.seq,
-                    &self.hash,
-                    &self.time,
-                    &self.base_seq,
-                    &self.base_hash,
-                ],
-            ),
-        ];
-        let LastChanges {
-            keys,
-            values,
-            removed,
-        } = &self.rows;
-        if !keys.is_empty() {
-            requests.push((&PUT_ROWS, vec![journal, keys, values]));
-        }
-        if !removed.is_empty() {
-            requests.push((&REMOVE_ROWS, vec![journal, removed]));
-        }
-        if !self.names.is_empty() {
-            let packets: Given<'_> = vec![journal, &self.names, &self.ends_ms, &self.records];
-            requests.push((&INSERT_PACKETS, packets));
-        }
-        if self.drops {
-            requests.push((&DROP_BATCHES, vec![journal, &self.kept]));
-            requests.push((&DROP_PACKETS, vec![journal, &self.now_ms]));
-        }
-        requests
+    fn given(&self) -> Given<'_> {
+        vec![
+            &self.journal,
+            &self.base_seq,
+            &self.base_hash,
+            &self.seq,
+            &self.hash,
+            &self.time,
+            &self.token,
+            &self.packed,
+            &self.lines,
+            &self.rows.keys,
+            &self.rows.values,
+            &self.rows.removed,
+            &self.names,
+            &self.ends_ms,
+            &self.records,
+        ]
+    }
+
+    fn drop_batches(&self) -> Given<'_> {
+        vec![&self.journal, &self.kept]
+    }
+
+    fn drop_packets(&self) -> Given<'_> {
+        vec![&self.journal, &self.now_ms]
     }
 }
 
 /// The statements that write, to be prepared before any of them leaves.
-pub(super) static STATEMENTS: [&Sql; 8] = [
-    &INSERT_LINES,
-    &INSERT_BATCH,
-    &MOVE_HEAD,
-    &PUT_ROWS,
-    &REMOVE_ROWS,
-    &INSERT_PACKETS,
-    &DROP_BATCHES,
-    &DROP_PACKETS,
-];
+pub(super) static STATEMENTS: [&Sql; 3] = [&WRITE, &DROP_BATCHES, &DROP_PACKETS];
 
-static INSERT_LINES: Sql = Sql {
-    text: "INSERT INTO chancery.line (journal, seq, text)
-        SELECT $1, $2 + place, text FROM unnest($3) WITH ORDINALITY AS given (text, place)",
-    types: &[Type::INT8, Type::INT8, Type::BYTEA_ARRAY],
-};
-static INSERT_BATCH: Sql = Sql {
-    text: "INSERT INTO chancery.batch (journal, base, base_hash, token, seq, hash, time, changes)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+/// All of a batch in one statement, of which each part has its own rows: the server answers once, and nobody is woken for
+/// an answer that says nothing.
+static WRITE: Sql = Sql {
+    text: "WITH lines AS (
+            INSERT INTO chancery.line (journal, seq, text)
+            SELECT $1, $2 + place, text FROM unnest($9) WITH ORDINALITY AS given (text, place)
+        ), batch AS (
+            INSERT INTO chancery.batch (journal, base, base_hash, token, seq, hash, time, changes)
+            VALUES ($1, $2, $3, $7, $4, $5, $6, $8)
+        ), put AS (
+            INSERT INTO chancery.state (journal, key, value)
+            SELECT $1, key, value FROM unnest($10, $11) AS given (key, value)
+            ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value
+        ), removed AS (
+            DELETE FROM chancery.state WHERE journal = $1 AND key = ANY ($12)
+        ), packets AS (
+            INSERT INTO chancery.packet (journal, name, ends_ms, records)
+            SELECT $1, name, ends_ms, records
+            FROM unnest($13, $14, $15) AS given (name, ends_ms, records)
+        )
+        UPDATE chancery.journal SET seq = $4, hash = $5, time = $6
+        WHERE id = $1 AND seq = $2 AND hash = $3",
     types: &[
         Type::INT8,
         Type::INT8,
-        Type::BYTEA,
         Type::BYTEA,
         Type::INT8,
         Type::BYTEA,
         Type::TEXT,
         Type::BYTEA,
-    ],
-};
-static MOVE_HEAD: Sql = Sql {
-    text: "UPDATE chancery.journal SET seq = $2, hash = $3, time = $4
-        WHERE id = $1 AND seq = $5 AND hash = $6",
-    types: &[
-        Type::INT8,
-        Type::INT8,
         Type::BYTEA,
-        Type::TEXT,
-        Type::INT8,
-        Type::BYTEA,
-    ],
-};
-static PUT_ROWS: Sql = Sql {
-    text: "INSERT INTO chancery.state (journal, key, value)
-        SELECT $1, key, value FROM unnest($2, $3) AS given (key, value)
-        ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value",
-    types: &[Type::INT8, Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
-};
-pub(super) static REMOVE_ROWS: Sql = Sql {
-    text: "DELETE FROM chancery.state WHERE journal = $1 AND key = ANY ($2)",
-    types: &[Type::INT8, Type::BYTEA_ARRAY],
-};
-static INSERT_PACKETS: Sql = Sql {
-    text:
-        "INSERT INTO chancery.packet (journal, name, ends_ms, records)
-        SELECT $1, name, ends_ms, records FROM unnest($2, $3, $4) AS given (name, ends_ms, records)",
-    types: &[
-        Type::INT8,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
         Type::TEXT_ARRAY,
         Type::INT8_ARRAY,
         Type::BYTEA_ARRAY,

@@ -13,3 +13,4 @@ mod recovery;
 mod scrubbing;
 mod side_logs;
 mod support;
+mod trips;

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use chancery_core::rows::{Lookup, RowKey};
-use chancery_store::{CommitError, Note, Postgres, PostgresError, Store, Watch};
+use chancery_journal::Head;
+use chancery_store::{
+    Batch, CommitError, Note, Postgres, PostgresError, Store, Watch, look_at_postgres,
+};
 use chancery_testkit::postgres_server::PostgresServer;
 use tokio_postgres::NoTls;
 
@@ -77,7 +81,7 @@ fn rows_that_are_read_together_are_of_one_moment() {
 
 #[test]
 fn a_server_that_is_killed_loses_nothing_and_doubles_nothing() {
-    let mut server = PostgresServer::start();
+    let mut server = PostgresServer::of_its_own();
     let store = open(&server, "killed");
     let (done, counted) = (AtomicBool::new(false), 300);
     std::thread::scope(|scope| {
@@ -92,8 +96,9 @@ fn a_server_that_is_killed_loses_nothing_and_doubles_nothing() {
             while store.head().seq < from + 40 && !done.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
-            kills += u32::from(server.kill());
+            server.kill();
             server.restart();
+            kills += 1;
         }
         println!("{kills} kills of PostgreSQL");
     });
@@ -117,7 +122,7 @@ fn a_session_that_ends_in_the_middle_of_a_commit_leaves_no_doubt() {
             beside(
                 &server,
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                 WHERE application_name = 'chancery' AND query <> '' AND pid <> pg_backend_pid()",
+                 WHERE datname = current_database() AND application_name = 'chancery' AND query <> '' AND pid <> pg_backend_pid()",
             );
             ended += 1;
         }
@@ -152,6 +157,75 @@ fn a_database_of_a_newer_version_is_left_alone() {
     ));
 }
 
+/// Takes back what every step after the first has done to the tables.
+const BACK_TO_THE_FIRST: &str = "
+    DROP TABLE chancery.seed, chancery.duty;
+    ALTER TABLE chancery.line ADD CONSTRAINT line_journal_fkey FOREIGN KEY (journal) REFERENCES chancery.journal,
+        ALTER COLUMN text SET STORAGE EXTENDED, RESET (toast_tuple_target);
+    ALTER TABLE chancery.state ADD CONSTRAINT state_journal_fkey FOREIGN KEY (journal) REFERENCES chancery.journal,
+        ALTER COLUMN value SET STORAGE EXTENDED, RESET (toast_tuple_target, fillfactor);
+    ALTER TABLE chancery.packet ADD CONSTRAINT packet_journal_fkey FOREIGN KEY (journal) REFERENCES chancery.journal,
+        ALTER COLUMN records SET STORAGE EXTENDED, RESET (toast_tuple_target);
+    ALTER TABLE chancery.batch ADD CONSTRAINT batch_journal_fkey FOREIGN KEY (journal) REFERENCES chancery.journal,
+        ALTER COLUMN changes SET STORAGE EXTENDED, RESET (toast_tuple_target);
+    ALTER TABLE chancery.progress ADD CONSTRAINT progress_journal_fkey FOREIGN KEY (journal) REFERENCES chancery.journal,
+        ALTER COLUMN value SET STORAGE EXTENDED, RESET (toast_tuple_target, fillfactor);
+    UPDATE chancery.schema SET version = 1
+";
+
+#[test]
+fn tables_of_the_first_version_become_this_one_with_all_that_they_hold() {
+    // CH-JRN-5
+    let server = PostgresServer::start();
+    let store = open(&server, "old");
+    (0..20).for_each(|_| count_on(&store));
+    let windows = batch(store.head(), |chain| {
+        let remembered = vec![seen(7, at(5_000))];
+        vec![unit_of(
+            chain,
+            &[draft(at(1_000), 9)],
+            Vec::new(),
+            remembered,
+        )]
+    });
+    store.commit(windows).unwrap();
+    store.ops_put(&[put("cursor", "7")], true).unwrap();
+    let (head, lines) = (store.head(), store.lines(1, 1_000).unwrap());
+    drop(store);
+    // What the tables are, apart from what they hold.
+    let shape = "SELECT relname, reloptions, attname, attstorage FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+        WHERE relnamespace = 'chancery'::regnamespace AND relkind = 'r' AND attnum > 0 ORDER BY 1, 3";
+    let references = "SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespace = 'chancery'::regnamespace
+        ORDER BY 1";
+    let current = [shape, references].map(|asked| server.answer(asked));
+    server.execute(BACK_TO_THE_FIRST);
+    assert_ne!(
+        [shape, references].map(|asked| server.answer(asked)),
+        current
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| open(&server, "old").head());
+        }
+    });
+    assert_eq!(
+        [shape, references].map(|asked| server.answer(asked)),
+        current
+    );
+    let look = look_at_postgres(server.url(), None, "old").unwrap();
+    assert_eq!(look.version, i32::try_from(look.known).ok());
+    let store = open(&server, "old");
+    assert_eq!((store.head(), counter(&store)), (head, 20));
+    assert_eq!(store.lines(1, 1_000).unwrap(), lines);
+    assert_eq!(store.find(SEEN, &[7; 16], at(1_000)), Some(7));
+    assert_eq!(
+        store.ops_get(&key("cursor")).unwrap().as_deref(),
+        Some(&b"7"[..])
+    );
+    count_on(&store);
+    assert_eq!(counter(&store), 21);
+}
+
 #[test]
 fn many_may_open_an_empty_database_at_once() {
     let server = PostgresServer::start();
@@ -168,7 +242,7 @@ fn rows_that_other_rules_wrote_are_not_read() {
     let server = PostgresServer::start();
     drop(open(&server, "rows"));
     let mut options = journal(server.url(), "rows");
-    options.rows_version = 2;
+    options.rows_version += 1;
     assert!(matches!(
         Postgres::open(&options).err(),
         Some(PostgresError::OtherRows { found: 1, known: 2 })
@@ -245,14 +319,32 @@ fn a_handle_that_began_with_all_rows_asks_for_none_and_follows_the_others() {
     assert_eq!(known(&other, "counter").as_deref(), Some("2"));
 }
 
+/// A batch of one line and one row.
+fn putting(base: Head, name: &str) -> Batch {
+    batch(base, |chain| vec![unit(chain, 1, vec![put(name, "1")])])
+}
+
+/// After this time the server lets go of a lock that is kept and not used.
+const LOCK_IS_KEPT: Duration = Duration::from_secs(2);
+
 #[test]
 fn a_batch_that_others_were_faster_than_is_overtaken_once_at_most() {
+    const TIMES: usize = 8;
     let server = PostgresServer::start();
-    let (one, other) = (open(&server, "kept"), open(&server, "kept"));
-    let late = batch(other.head(), |chain| {
-        vec![unit(chain, 1, vec![put("a", "1")])]
-    });
+    let mut journals = (0..TIMES).map(|time| format!("kept-{time}"));
+    assert!(
+        journals.any(|journal| is_overtaken_once(&server, &journal)),
+        "each time nothing went on for longer than a lock is kept"
+    );
+}
+
+/// The story of a batch that was too late. On a busy machine the lock may be let go of before it is used: that says
+/// nothing, and gives false.
+fn is_overtaken_once(server: &PostgresServer, journal: &str) -> bool {
+    let (one, other) = (open(server, journal), open(server, journal));
+    let late = putting(other.head(), "a");
     count_on(&one);
+    let begun = Instant::now();
     let Err(CommitError::Behind { head, .. }) = other.commit(late) else {
         panic!("the head is another one");
     };
@@ -260,28 +352,28 @@ fn a_batch_that_others_were_faster_than_is_overtaken_once_at_most() {
     std::thread::scope(|scope| {
         // It waits for the lock that is kept.
         let waiting = scope.spawn(|| {
-            let next = batch(one.head(), |chain| {
-                vec![unit(chain, 1, vec![put("b", "1")])]
-            });
+            let next = putting(one.head(), "b");
             one.commit(next)
         });
-        let again = batch(head, |chain| vec![unit(chain, 1, vec![put("a", "1")])]);
-        let committed = other.commit(again).unwrap();
+        let again = other.commit(putting(head, "a"));
+        if begun.elapsed() >= LOCK_IS_KEPT {
+            return false;
+        }
+        let committed = again.unwrap();
         assert_eq!(committed.seq, 2);
         assert!(matches!(
             waiting.join().unwrap(),
             Err(CommitError::Behind { head, .. }) if head == committed
         ));
-    });
+        true
+    })
 }
 
 #[test]
 fn a_lock_that_is_kept_ends_with_its_connection() {
     let server = PostgresServer::start();
     let (one, other) = (open(&server, "gone"), open(&server, "gone"));
-    let late = batch(other.head(), |chain| {
-        vec![unit(chain, 1, vec![put("a", "1")])]
-    });
+    let late = putting(other.head(), "a");
     count_on(&one);
     let Err(CommitError::Behind { head, .. }) = other.commit(late) else {
         panic!("the head is another one");
@@ -289,12 +381,12 @@ fn a_lock_that_is_kept_ends_with_its_connection() {
     beside(
         &server,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE application_name = 'chancery' AND state = 'idle in transaction'",
+         WHERE datname = current_database() AND application_name = 'chancery' AND state = 'idle in transaction'",
     );
     count_on(&one);
     // Over another connection, which has no lock.
     other.follow().unwrap();
-    let again = batch(head, |chain| vec![unit(chain, 1, vec![put("a", "1")])]);
+    let again = putting(head, "a");
     assert!(matches!(
         other.commit(again),
         Err(CommitError::Behind { head, .. }) if head == one.head()

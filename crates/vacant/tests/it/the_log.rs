@@ -1,6 +1,6 @@
 //! What the log holds, and what shows when it was changed.
 
-use chancery_core::rows::{Row, RowKey};
+use chancery_core::rows::Row;
 use chancery_journal::{Chain, Check};
 use chancery_vacant::payload::Profile;
 
@@ -115,9 +115,9 @@ fn a_pair_at_rest_takes_at_most_512_bytes() {
     assert!(each <= 512, "{each}");
 }
 
-/// The bytes of all rows, with what a map keeps beside each.
+/// The bytes of all rows, with what the map keeps of each: a hash, where its key is, where its row is.
 fn size_of(host: &Host) -> usize {
-    let entry = std::mem::size_of::<(RowKey, Row)>();
+    let entry = std::mem::size_of::<(u64, Box<[u8]>, Row)>();
     let rows = host.rows().iter();
     rows.map(|(key, row)| key.as_bytes().len() + row.bytes().len() + entry)
         .sum()

@@ -143,6 +143,28 @@ fn a_card_that_could_be_read_in_two_ways_is_not_published() {
     );
 }
 
+// VA-CARD-5, VA-CARD-6: what is no object has no version, and the version is judged before any other member.
+#[test]
+fn a_card_of_another_version_is_told_so_whatever_else_is_wrong_with_it() {
+    let code = |blob: &str| {
+        let refused = CapabilityCard::deserialize(blob.as_bytes()).unwrap_err();
+        refused.code()
+    };
+    for wrong in [
+        "",
+        r#","vacant_id":5"#,
+        r#","capability_text":null"#,
+        r#","signature":"not hex""#,
+        r#","endpoint":1"#,
+        r#","substrate_spec":[]"#,
+    ] {
+        let of_version = |version: u64| code(&format!(r#"{{"halo_version":{version}{wrong}}}"#));
+        assert_eq!(of_version(2), "UNSUPPORTED_HALO_VERSION", "{wrong}");
+        assert_eq!(of_version(1), "ENVELOPE_FORMAT", "{wrong}");
+    }
+    assert_eq!(code(r#"[{"halo_version":2}]"#), "ENVELOPE_FORMAT");
+}
+
 // VA-DSP-5, VA-CARD-10, VA-DSP-3
 #[test]
 fn nothing_is_sent_to_a_card_that_was_changed() {

@@ -59,6 +59,27 @@ fn a_share_is_read_into_its_parts() {
     assert_eq!(share.personal_state, Some(expected));
 }
 
+// VX-ENV-1
+#[test]
+fn a_member_that_is_not_there_is_named() {
+    for name in [
+        "vcp_message",
+        "type",
+        "message_id",
+        "sender",
+        "recipient",
+        "timestamp",
+        "payload",
+    ] {
+        let mut lacking = envelope(share());
+        lacking.remove(name);
+        let fault = decode(text_of(lacking)).unwrap_err().fault;
+        assert_eq!(fault.code.as_str(), "schema_invalid", "{name}");
+        let path = fault.path.unwrap().to_pointer();
+        assert_eq!(path, format!("/{name}"));
+    }
+}
+
 // VX-PS-2
 #[test]
 fn a_personal_state_is_sent_whole_and_in_integers() {

@@ -53,6 +53,19 @@ fn the_newest_share_is_kept_whatever_came_last() {
     assert_eq!(&*share_at(10, "a2", "📍🌳").context, "📍🏥");
 }
 
+// VX-RTY-1, VX-RTY-2, VX-RTY-7
+#[test]
+fn what_goes_elsewhere_is_attempted_at_the_written_times() {
+    let mut stage = me();
+    stage.send(ME, PEER, "context_share", share("📍🏡"));
+    let [leaving] = &stage.leaving[..] else {
+        panic!("{:?}", stage.leaving.len());
+    };
+    assert_eq!(leaving.delivery.pauses_ms, [1_000, 2_000, 4_000]);
+    assert_eq!(leaving.delivery.attempt_ms, 5_000);
+    assert_eq!(leaving.delivery.within_ms, Some(4 * 60 * 1_000));
+}
+
 // VX-CS-3, VX-CTX-12
 #[test]
 fn the_agent_is_told_how_much_the_context_changed() {

@@ -45,7 +45,7 @@ pub fn play(transcript: &Value<'_>, play: &mut Play<'_>) -> Result<(), String> {
     case.text("id")?;
     case.text("note")?;
     case.texts("requirements")?;
-    let (settings, now, tokens) = read_settings(&mut Case::of(case.take("settings")?)?)?;
+    let (settings, now, tokens) = read_settings(Case::of(case.take("settings")?)?)?;
     let mut world = Vec::new();
     verbatim(case.take("world")?, &mut world);
     let seed = Seed::parse(&world).map_err(|fault| format!("world: {fault}"))?;
@@ -69,7 +69,7 @@ pub fn play(transcript: &Value<'_>, play: &mut Play<'_>) -> Result<(), String> {
 
 type Tokens = Vec<(String, TokenRecord)>;
 
-fn read_settings(case: &mut Case<'_>) -> Result<(Settings, Time, Option<Tokens>), String> {
+fn read_settings(mut case: Case<'_>) -> Result<(Settings, Time, Option<Tokens>), String> {
     let platform = match case.text("platform")? {
         "auto" => Platform::Auto,
         "manual" => Platform::Manual,
@@ -86,14 +86,19 @@ fn read_settings(case: &mut Case<'_>) -> Result<(Settings, Time, Option<Tokens>)
         }
     };
     let signed = case.bool("signed")?;
+    let strict_uuid = case
+        .optional("strict_uuid")
+        .is_some_and(|flag| flag.as_bool() == Some(true));
     let tokens = match case.optional("tokens") {
         None => None,
         Some(tokens) => Some(read_tokens(tokens)?),
     };
+    case.finish()?;
     let settings = Settings {
         platform,
         clock,
         signed,
+        strict_uuid,
         ..Settings::default()
     };
     Ok((settings, now, tokens))

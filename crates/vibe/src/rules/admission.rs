@@ -1,5 +1,6 @@
 //! Steps 6 to 14 of the pipeline, and the hand-over to the action and the record.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::admin::{PrincipalRecord, RunState, principal_key, run_state};
@@ -9,6 +10,7 @@ use chancery_core::refusal::Refusal;
 use chancery_core::time::Time;
 
 use super::Sender;
+use super::dispute;
 use super::idempotency::{self, Bound};
 use super::record;
 use super::turn::{Step, Turn};
@@ -159,7 +161,7 @@ fn check_guard(
         return Ok(());
     }
     let store = match message.sender().side {
-        Side::Buyer => session.map(buyer_store).unwrap_or_default(),
+        Side::Buyer => buyer_store(payload, session, principal, cx)?,
         Side::Merchant if fault::on("vc-floor-leaked") => return Ok(()),
         Side::Merchant => {
             let own = principal.and_then(|principal| principal.merchant_id.clone());
@@ -187,12 +189,30 @@ fn check_guard(
     }
 }
 
-fn buyer_store(session: &Session) -> Vec<Private> {
+/// What a buyer keeps private in its session. A dispute has none yet when it is opened: there it is the session that the
+/// order came from (VC-CLR-16). Another's store is not looked at, because a refusal would tell a stranger what is in it.
+fn buyer_store(
+    payload: &Payload,
+    session: Option<&Session>,
+    principal: Option<&PrincipalRecord>,
+    cx: &Cx<'_>,
+) -> Result<Vec<Private>, Stop> {
+    let origin = match (session, payload) {
+        (None, Payload::OpenDispute { tx_id, .. }) => dispute::origin(tx_id, cx)?,
+        _ => None,
+    };
+    let own = principal.and_then(|principal| principal.consumer_id.as_ref());
+    let session = session
+        .or(origin.as_ref())
+        .filter(|session| own.is_none() || session.consumer_id.as_ref() == own);
+    let Some(session) = session else {
+        return Ok(Vec::new());
+    };
     let private = session.private.iter().map(|secret| Private {
         value: secret.value,
         currency: session.currency.clone(),
     });
-    private.collect()
+    Ok(private.collect())
 }
 
 /// The floors of one merchant, or of all where none can be told (VC-PRIV-3).
@@ -297,8 +317,8 @@ fn enter<'m>(
         None if action.is_answer() => return Err(Code::InReplyToRequired.stop()),
         None => None,
         Some(replied) => {
-            let row: Option<MsgRow> = cx.row(&key::msg(replied))?;
-            let row = row.filter(|row| row.session_id == message.session_id);
+            let row: Option<Arc<MsgRow>> = cx.shared(&key::msg(replied))?;
+            let row = row.filter(|row| *row.session_id == *message.session_id);
             let is_needed = !fault::on("vc-answers-nothing");
             match row {
                 None if is_needed => return Err(Code::InReplyToNotFound.stop()),
@@ -385,7 +405,10 @@ fn check_identity(
             }
         },
         Side::Merchant => match (&principal.merchant_id, payload) {
-            (Some(own), Payload::SetBusinessGoal(goal)) => goal.merchant_id == *own,
+            (Some(own), Payload::SetBusinessGoal(goal)) => {
+                let opened_by = session.merchant_id.as_ref();
+                goal.merchant_id == *own && opened_by.is_none_or(|by| by == own)
+            }
             (Some(own), Payload::ProposeOffer(offer) | Payload::CounterOffer(offer)) => {
                 offer.merchant_id == *own
             }

@@ -48,7 +48,7 @@ pub(super) fn plan_transfer(
     if from == to || payer.currency != payee.currency {
         return Err(violation());
     }
-    let sum_before = i128::from(payer.balance) + i128::from(payee.balance);
+    let before = sum([&payer, &payee]);
     payer.balance = payer.balance.checked_sub(amount).ok_or_else(violation)?;
     payee.balance = payee.balance.checked_add(amount).ok_or_else(violation)?;
     // A merchant's account may go below zero through refunds, a consumer's never.
@@ -59,15 +59,11 @@ pub(super) fn plan_transfer(
     if !in_range(&payer) || !in_range(&payee) {
         return Err(violation());
     }
-    assert_eq!(
-        sum_before,
-        i128::from(payer.balance) + i128::from(payee.balance),
-        "a transfer neither makes nor loses money"
-    );
-    Ok(Transfer {
-        rows: [payer, payee],
-        amount,
-    })
+    Ok(Transfer::of([payer, payee], amount, before))
+}
+
+fn sum(rows: [&LedgerRow; 2]) -> i128 {
+    rows.iter().map(|row| i128::from(row.balance)).sum()
 }
 
 fn is_merchants(turn: &Turn<'_, '_>, account: &LedgerRow) -> Result<bool, Stop> {
@@ -87,6 +83,17 @@ struct Entry<'p> {
 }
 
 impl Transfer {
+    /// A transfer between two accounts that had `before` together.
+    fn of(rows: [LedgerRow; 2], amount: i64, before: i128) -> Self {
+        let [payer, payee] = &rows;
+        assert_eq!(
+            before,
+            sum([payer, payee]),
+            "a transfer neither makes nor loses money"
+        );
+        Self { rows, amount }
+    }
+
     /// Writes it: `world.update_ledger`.
     pub(super) fn write(
         self,
@@ -251,4 +258,119 @@ pub(super) fn update_order(
     diff.ops
         .put_row(Table::Orders, &order.order_id, order.clone(), turn.cx)?;
     Ok(child)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::turn::with_turn;
+
+    fn account(account_id: &str, balance: i64) -> LedgerRow {
+        LedgerRow {
+            account_id: account_id.to_owned(),
+            balance,
+            currency: "USD".to_owned(),
+            owner: "c".to_owned(),
+        }
+    }
+
+    // VC-ACT-world-4
+    #[test]
+    #[should_panic(expected = "a transfer neither makes nor loses money")]
+    fn money_that_a_transfer_would_make_stops_the_node() {
+        Transfer::of([account("a", 95), account("b", 6)], 5, 100);
+    }
+
+    // VC-ACT-world-4
+    #[test]
+    #[should_panic(expected = "a transfer neither makes nor loses money")]
+    fn money_that_a_transfer_would_lose_stops_the_node() {
+        Transfer::of([account("a", 95), account("b", 4)], 5, 100);
+    }
+
+    fn stock(on_hand: u64, reserved: u64) -> Restocking {
+        Restocking {
+            row: InventoryRow {
+                merchant_id: "m".to_owned(),
+                on_hand,
+                reserved,
+                sku_id: "s".to_owned(),
+            },
+            on_hand_delta: 0,
+            reserved_delta: 1,
+        }
+    }
+
+    // VC-ACT-world-4
+    #[test]
+    #[should_panic(expected = "what is reserved is on hand")]
+    fn a_reservation_of_what_is_not_there_stops_the_node() {
+        with_turn(|turn| {
+            let _ = stock(2, 3).write_reservation(turn, &mut Diff::default());
+        });
+    }
+
+    // VC-ACT-world-4
+    #[test]
+    #[should_panic(expected = "what is reserved is on hand")]
+    fn a_dispatch_of_what_is_reserved_for_others_stops_the_node() {
+        with_turn(|turn| {
+            let _ = stock(2, 3).write(turn, &mut Diff::default());
+        });
+    }
+
+    fn order(total: u64) -> OrderRow {
+        OrderRow {
+            buyer_account: "a".to_owned(),
+            cert_id: "cert".to_owned(),
+            currency: "USD".to_owned(),
+            mandate_id: "man".to_owned(),
+            merchant_account: "b".to_owned(),
+            merchant_id: "m".to_owned(),
+            offer_id: "off".to_owned(),
+            order_id: "ord".to_owned(),
+            qty: 1,
+            refunded_total: 0,
+            sku_id: "s".to_owned(),
+            state: OrderState::ReturnApproved,
+            total,
+            tx_id: "tx".to_owned(),
+            unit_price: total,
+        }
+    }
+
+    // VC-DSP-3
+    #[test]
+    #[should_panic(expected = "no more is refunded than was paid")]
+    fn a_refund_of_more_than_was_paid_stops_the_node() {
+        with_turn(|turn| {
+            let (state, mut diff) = (OrderState::Refunded, Diff::default());
+            let _ = update_order(turn, order(100), state, Some(101), PSP, &mut diff);
+        });
+    }
+
+    // VC-ACT-world-4, VC-DSP-3
+    #[test]
+    fn what_keeps_the_invariants_is_written() {
+        let transfer = Transfer::of([account("a", 95), account("b", 5)], 5, 100);
+        with_turn(|turn| {
+            let mut diff = Diff::default();
+            let tables = [
+                transfer.write(turn, "tx", &mut diff).unwrap(),
+                stock(3, 3).write(turn, &mut diff).unwrap(),
+                update_order(
+                    turn,
+                    order(100),
+                    OrderState::Refunded,
+                    Some(100),
+                    PSP,
+                    &mut diff,
+                )
+                .unwrap(),
+            ];
+            assert_eq!(tables.len(), 3);
+            assert_eq!(diff.ledger, [("a".to_owned(), -5), ("b".to_owned(), 5)]);
+            assert_eq!(diff.inventory.len(), 1);
+        });
+    }
 }

@@ -1,5 +1,6 @@
 //! Verification and the match certificate (VC-ACT-platform.verify_claims, VC-ACT-platform.create_match_certificate).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::decision::Stop;
@@ -44,7 +45,7 @@ pub(super) fn verify_claims(
     offer_id: &str,
     results: &[(String, bool)],
 ) -> Result<Effect, Stop> {
-    let mut offer = turn.offer(offer_id)?;
+    let offer = turn.offer(offer_id)?;
     if offer.state != OfferState::Accepted || offer.verification == Verification::None {
         return Err(Code::OfferNotAccepted.stop());
     }
@@ -54,13 +55,13 @@ pub(super) fn verify_claims(
     listed.sort_unstable();
     claims.sort_unstable();
     let agrees =
-        |(claim, grounded): &(String, bool)| is_grounded(claim, goal.as_ref()) == *grounded;
+        |(claim, grounded): &(String, bool)| is_grounded(claim, goal.as_deref()) == *grounded;
     if listed != claims || !(results.iter().all(agrees) || fault::on("vc-claims-vouched-for")) {
         return Err(Code::VerificationMismatch.stop());
     }
     let passed = results.iter().all(|(_, grounded)| *grounded);
     let mut diff = Diff::default();
-    change_offer(turn, offer_id, &mut offer, &mut diff, |offer| {
+    change_offer(turn, offer_id, offer, &mut diff, |offer| {
         offer.verification = if passed {
             Verification::Passed
         } else {
@@ -73,8 +74,8 @@ pub(super) fn verify_claims(
 /// What a certificate can be issued on: the mandate and the offer, each with its name.
 pub(super) struct Match {
     pub(super) mandate_id: String,
-    pub(super) mandate: MandateRow,
-    pub(super) offer: OfferRow,
+    pub(super) mandate: Arc<MandateRow>,
+    pub(super) offer: Arc<OfferRow>,
 }
 
 /// The preconditions of a certificate, before its four checks (VC-ACT-platform.create_match_certificate-2).
@@ -115,26 +116,34 @@ fn has_live_cert(turn: &Turn<'_, '_>, offer: &OfferRow) -> Result<bool, Stop> {
     let Some(cert_id) = &offer.cert_id else {
         return Ok(false);
     };
-    Ok(turn.check_cert(&turn.cert(cert_id)?).is_ok())
+    let cert = turn.cert(cert_id)?;
+    Ok(turn.check_cert(&cert).is_ok())
 }
 
 /// The four checks, as they are now (VC-OBJ-MatchCertificate-3).
 pub(super) fn checks(turn: &Turn<'_, '_>, found: &Match) -> Result<[bool; 4], Stop> {
     let Match { mandate, offer, .. } = found;
     let entry = item(&offer.merchant_id, &offer.sku_id);
-    let listing: Option<CatalogRow> = turn.cx.row(&Table::Catalog.key(&entry))?;
-    let stock: Option<InventoryRow> = turn.cx.row(&Table::Inventory.key(&entry))?;
-    let score: Option<ReputationRow> = turn.cx.row(&Table::Reputation.key(&offer.merchant_id))?;
+    let listing: Option<Arc<CatalogRow>> = turn.cx.shared(&Table::Catalog.key(&entry))?;
+    let stock: Option<Arc<InventoryRow>> = turn.cx.shared(&Table::Inventory.key(&entry))?;
+    let reputation_key = Table::Reputation.key(&offer.merchant_id);
+    let score: Option<Arc<ReputationRow>> = turn.cx.shared(&reputation_key)?;
     let goal = turn.goal(&offer.merchant_id, &offer.sku_id)?;
     let least = mandate
         .min_reputation
         .unwrap_or(turn.settings.policy.min_reputation);
     Ok([
-        fits(turn.eval, mandate, offer, listing.as_ref(), goal.as_ref()),
+        fits(
+            turn.eval,
+            mandate,
+            offer,
+            listing.as_deref(),
+            goal.as_deref(),
+        ),
         offer
             .claims
             .iter()
-            .all(|claim| is_grounded(claim, goal.as_ref())),
+            .all(|claim| is_grounded(claim, goal.as_deref())),
         stock.is_some_and(|stock| stock.available() >= offer.qty),
         score.map_or(DEFAULT_SCORE, |row| row.score) >= least,
     ])
@@ -183,7 +192,7 @@ pub(super) fn latest_expiry(turn: &Turn<'_, '_>, found: &Match, issued_at: Time)
 
 /// `platform.create_match_certificate`
 pub(super) fn certify(turn: &mut Turn<'_, '_>, cert: &Certificate) -> Result<Effect, Stop> {
-    let mut found = find_match(turn, &cert.offer_id)?;
+    let found = find_match(turn, &cert.offer_id)?;
     if turn.cx.bytes(&key::cert(&cert.cert_id))?.is_some() {
         return Err(Code::DuplicateObject.stop());
     }
@@ -196,13 +205,12 @@ pub(super) fn certify(turn: &mut Turn<'_, '_>, cert: &Certificate) -> Result<Eff
     }
     let row = cert_row(turn, cert);
     let mut diff = Diff::default();
-    change_offer(turn, &cert.offer_id, &mut found.offer, &mut diff, |offer| {
+    change_offer(turn, &cert.offer_id, found.offer, &mut diff, |offer| {
         offer.state = OfferState::Certified;
         offer.cert_id = Some(cert.cert_id.clone());
     });
-    diff.ops
-        .note("certs", &cert.cert_id, None, views::cert(&row));
-    turn.cx.put_value(key::cert(&cert.cert_id), row.clone());
+    let after = turn.tells(|| views::cert(&row));
+    diff.ops.note("certs", &cert.cert_id, None, after);
     turn.session.certs.push(cert.cert_id.clone());
     turn.session.reach(Phase::Certified);
     if turn.gate_is_satisfied(&row, &found.mandate) {
@@ -210,6 +218,7 @@ pub(super) fn certify(turn: &mut Turn<'_, '_>, cert: &Certificate) -> Result<Eff
     } else {
         turn.cx.put(key::waiting(&cert.cert_id), &());
     }
+    turn.cx.put_value(key::cert(&cert.cert_id), row);
     Ok(Effect::of(diff))
 }
 

@@ -1,5 +1,7 @@
 //! What principals tell their agents: mandates, goals, and the human gate (section 5.1).
 
+use std::sync::Arc;
+
 use chancery_core::decision::Stop;
 
 use super::admission::Floors;
@@ -43,8 +45,8 @@ pub(super) fn create_mandate(
     turn.session.private = mandate.private.iter().map(secret).collect();
     turn.session.reach(Phase::Mandated);
     let mut diff = Diff::default();
-    diff.ops
-        .note("mandates", &mandate.mandate_id, None, views::mandate(&row));
+    let after = turn.tells(|| views::mandate(&row));
+    diff.ops.note("mandates", &mandate.mandate_id, None, after);
     turn.cx.put_value(row_key, row);
     Ok(Effect::of(diff))
 }
@@ -80,13 +82,13 @@ pub(super) fn approve(turn: &mut Turn<'_, '_>, cert_id: &str) -> Result<Effect, 
     if cert.state == CertState::Approved {
         return Err(Code::AlreadyApproved.stop());
     }
-    let before = views::cert(&cert);
-    cert.state = CertState::Approved;
+    let before = turn.tells(|| views::cert(&cert));
+    Arc::make_mut(&mut cert).state = CertState::Approved;
     turn.session.reach(Phase::Approved);
     let mut diff = Diff::default();
-    diff.ops
-        .note("certs", cert_id, Some(before), views::cert(&cert));
-    turn.cx.put_value(key::cert(cert_id), cert);
+    let after = turn.tells(|| views::cert(&cert));
+    diff.ops.note("certs", cert_id, before, after);
+    turn.cx.put_shared(key::cert(cert_id), cert);
     turn.cx.remove(key::waiting(cert_id));
     Ok(Effect::of(diff))
 }
@@ -95,9 +97,10 @@ pub(super) fn approve(turn: &mut Turn<'_, '_>, cert_id: &str) -> Result<Effect, 
 pub(super) fn reject(turn: &mut Turn<'_, '_>, cert_id: &str) -> Result<Effect, Stop> {
     let mut cert = turn.cert(cert_id)?;
     turn.check_cert(&cert)?;
-    let before = views::cert(&cert);
-    cert.state = CertState::Rejected;
-    if let Some(auth) = cert
+    let before = turn.tells(|| views::cert(&cert));
+    let rejected = Arc::make_mut(&mut cert);
+    rejected.state = CertState::Rejected;
+    if let Some(auth) = rejected
         .auth
         .as_mut()
         .filter(|auth| auth.state == AuthState::Live)
@@ -106,9 +109,9 @@ pub(super) fn reject(turn: &mut Turn<'_, '_>, cert_id: &str) -> Result<Effect, S
         release_hold(turn, &auth.account_id, &auth.auth_id)?;
     }
     let mut diff = Diff::default();
-    diff.ops
-        .note("certs", cert_id, Some(before), views::cert(&cert));
-    turn.cx.put_value(key::cert(cert_id), cert);
+    let after = turn.tells(|| views::cert(&cert));
+    diff.ops.note("certs", cert_id, before, after);
+    turn.cx.put_shared(key::cert(cert_id), cert);
     turn.cx.remove(key::waiting(cert_id));
     Ok(Effect::of(diff))
 }
@@ -139,11 +142,17 @@ pub(super) fn set_goal(turn: &mut Turn<'_, '_>, goal: &Goal) -> Result<Effect, S
         }
     }
     turn.cx.put(floors_key, &floors);
-    turn.session.merchant_id = Some(goal.merchant_id.clone());
+    // Without tokens anybody may speak for any merchant here: the session stays that of the first.
+    let opened_by = turn.session.merchant_id.take();
+    turn.session.merchant_id = opened_by.or_else(|| Some(goal.merchant_id.clone()));
     turn.session.reach(Phase::Mandated);
+    let named_key = key::offer_mandate(&goal.merchant_id, &goal.offer_mandate_id);
+    let named: Option<Vec<String>> = turn.cx.row(&named_key)?;
+    turn.cx.put(named_key, &goal.skus);
     let mut diff = Diff::default();
-    let view = views::goal(&goal.merchant_id, &goal.skus);
+    let view = |skus: &[String]| turn.tells(|| views::goal(&goal.merchant_id, skus));
+    let (before, after) = (named.as_deref().and_then(view), view(&goal.skus));
     diff.ops
-        .note("mandates", &goal.offer_mandate_id, None, view);
+        .note("mandates", &goal.offer_mandate_id, before, after);
     Ok(Effect::of(diff))
 }

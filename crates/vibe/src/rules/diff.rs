@@ -6,7 +6,7 @@ use bytes::Bytes;
 use chancery_core::canonical::write_string;
 use chancery_core::decision::{Cx, Stop};
 use chancery_core::digest::Sha256Digest;
-use chancery_core::rows::RowsDamaged;
+use chancery_core::rows::{Row, RowsDamaged};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -20,8 +20,8 @@ pub struct Ops(BTreeMap<(&'static str, String), Op>);
 #[derive(Clone, Debug)]
 struct Op {
     is_world: bool,
-    before: Option<Bytes>,
-    after: Bytes,
+    before: Option<Row>,
+    after: Row,
 }
 
 impl Ops {
@@ -34,9 +34,9 @@ impl Ops {
         cx: &mut Cx<'_>,
     ) -> Result<(), Stop> {
         let key = table.key(entry);
-        let before = cx.bytes(&key)?.map(|row| row.bytes().clone());
+        let before = cx.bytes(&key)?;
         cx.put_bytes(key, after.clone());
-        self.note_world(table, entry, before, after);
+        self.note_world(table, entry, before, after.into());
         Ok(())
     }
 
@@ -52,13 +52,13 @@ impl Ops {
         T: Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static,
     {
         let key = table.key(entry);
-        let before = cx.bytes(&key)?.map(|row| row.bytes().clone());
+        let before = cx.bytes(&key)?;
         let after = cx.put_value(key, row);
         self.note_world(table, entry, before, after);
         Ok(())
     }
 
-    fn note_world(&mut self, table: Table, entry: &str, before: Option<Bytes>, after: Bytes) {
+    fn note_world(&mut self, table: Table, entry: &str, before: Option<Row>, after: Row) {
         self.0
             .entry((table.as_str(), entry.to_owned()))
             .and_modify(|op| op.after = after.clone())
@@ -70,13 +70,21 @@ impl Ops {
     }
 
     /// Notes a change that is in no table of the world; `before` and `after` are canonical JSON without private values.
-    pub fn note(&mut self, table: &'static str, key: &str, before: Option<Bytes>, after: Bytes) {
+    /// Nothing is noted where nobody is told (see [`Turn::tells`](super::turn::Turn::tells)).
+    pub fn note(
+        &mut self,
+        table: &'static str,
+        key: &str,
+        before: Option<Bytes>,
+        after: Option<Bytes>,
+    ) {
+        let Some(after) = after else { return };
         self.0.insert(
             (table, key.to_owned()),
             Op {
                 is_world: false,
-                before,
-                after,
+                before: before.map(Row::from),
+                after: after.into(),
             },
         );
     }
@@ -129,7 +137,7 @@ impl Ops {
         if !self.changes_world() {
             return Ok((before, before));
         }
-        let mut ops = Vec::with_capacity(512);
+        let mut ops = Vec::with_capacity(2_048);
         self.write(true, &mut ops);
         let after = advance(&before, &ops);
         cx.put_bytes(key, Bytes::copy_from_slice(after.as_bytes()));

@@ -1,6 +1,6 @@
 //! Disputes: opened in a session of their own, decided on evidence that is on record (sections 5.3, 16; VC-SM-4).
 
-use chancery_core::decision::Stop;
+use chancery_core::decision::{Cx, Stop};
 use chancery_core::ids::{ObjectKind, object_id};
 use serde::Serialize;
 
@@ -23,6 +23,17 @@ struct RecordDispute<'d> {
     order_id: &'d str,
     reason: &'d str,
     tx_id: &'d str,
+}
+
+/// The session that an order came from, by its transaction.
+pub(super) fn origin(tx_id: &str, cx: &Cx<'_>) -> Result<Option<Session>, Stop> {
+    let Some(order_id) = cx.row::<String>(&key::transaction(tx_id))? else {
+        return Ok(None);
+    };
+    match cx.row::<OrderFile>(&key::order_file(&order_id))? {
+        Some(file) => cx.row(&key::session(&file.session_id)),
+        None => Ok(None),
+    }
 }
 
 /// `platform.open_dispute`
@@ -178,7 +189,7 @@ pub(super) fn submit_evidence(
     let (mut case, dispute) = open_case(turn, dispute_id)?;
     turn.check_merchant(step, &case.merchant_id)?;
     let asked = step.replied.as_ref().is_some_and(|replied| {
-        replied.kind == Action::RequestEvidence.kind() && replied.to == step.from.side.as_str()
+        replied.kind == Action::RequestEvidence && replied.to == step.from.side
     });
     if !asked {
         return Err(Code::ThreadMismatch.stop());

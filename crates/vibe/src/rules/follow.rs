@@ -1,6 +1,8 @@
 //! The Platform Service in `auto` mode: envelopes that the runtime sends by itself, through the same rules and onto the
 //! same log (VC-PLAT-1 to VC-PLAT-4).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use chancery_core::decision::Stop;
 use chancery_core::ids::{ObjectKind, object_id};
@@ -19,7 +21,7 @@ use crate::action::Action;
 use crate::address::{Address, Side};
 use crate::code::Code;
 use crate::payload::{Authorize, Certificate, Instrument, Payload, Stamp};
-use crate::state::{MandateRow, ReturnRow, key};
+use crate::state::{MandateRow, MsgRow, ReturnRow, key};
 use crate::world::rows::{OrderRow, Table, bytes};
 
 const AUTHORIZATION: &str = "buyer:authorization";
@@ -34,7 +36,7 @@ enum Outcome {
 /// The envelopes that one accepted envelope makes the platform send.
 struct Chain<'t, 's, 'e> {
     trigger: &'t Step<'s>,
-    trigger_row: &'t crate::state::MsgRow,
+    trigger_row: &'t Arc<MsgRow>,
     /// Derived identifiers go on after the trigger's own children (VC-PLAT-3).
     next_index: u64,
     emitted: &'e mut Vec<Bytes>,
@@ -207,7 +209,7 @@ impl Chain<'_, '_, '_> {
             key: Some(&id),
             action,
             in_reply_to: Some(self.trigger.msg_id),
-            replied: Some(self.trigger_row.clone()),
+            replied: Some(Arc::clone(self.trigger_row)),
         };
         let recorded = Recorded {
             bytes: made.clone(),
@@ -238,7 +240,7 @@ impl Chain<'_, '_, '_> {
         let results: Vec<(String, bool)> = offer
             .claims
             .iter()
-            .map(|claim| (claim.clone(), is_grounded(claim, goal.as_ref())))
+            .map(|claim| (claim.clone(), is_grounded(claim, goal.as_deref())))
             .collect();
         let policy_version = turn.settings.policy.verification_version.clone();
         let written = bytes(&VerifyClaims {
@@ -318,11 +320,11 @@ impl Chain<'_, '_, '_> {
         cert_id: &str,
     ) -> Result<Option<Refusal>, Stop> {
         let cert = turn.cert(cert_id)?;
-        let mandate: Option<MandateRow> = turn.cx.row(&key::mandate(&cert.mandate_id))?;
+        let mandate: Option<Arc<MandateRow>> = turn.cx.shared(&key::mandate(&cert.mandate_id))?;
         let Some(mandate) = mandate.filter(|mandate| turn.gate_is_satisfied(&cert, mandate)) else {
             return Ok(None);
         };
-        let Some(instrument) = mandate.payment_instrument else {
+        let Some(instrument) = mandate.payment_instrument.clone() else {
             return Ok(None);
         };
         let id = self.next_id(turn)?;
@@ -343,9 +345,9 @@ impl Chain<'_, '_, '_> {
         let payload = Payload::AuthorizePayment(Box::new(Authorize {
             cert_id: cert_id.to_owned(),
             instrument,
-            currency: cert.currency,
+            currency: cert.currency.clone(),
             amount: cert.total,
-            merchant_agent: cert.merchant_id,
+            merchant_agent: cert.merchant_id.clone(),
             cart_mandate_hash: None,
         }));
         let ways = (PSP, AUTHORIZATION);

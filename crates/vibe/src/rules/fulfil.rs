@@ -94,7 +94,7 @@ pub(super) fn request_return(
     let entry = item(&order.merchant_id, &order.sku_id);
     let listing: Option<CatalogRow> = turn.cx.row(&Table::Catalog.key(&entry))?;
     let goal = turn.goal(&order.merchant_id, &order.sku_id)?;
-    if !is_refundable(listing.as_ref(), goal.as_ref()) {
+    if !is_refundable(listing.as_ref(), goal.as_deref()) {
         return Err(Code::NotRefundable.stop());
     }
     check_undisputed(&file)?;

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use chancery_core::decision::{Cx, Stop};
 use chancery_core::rows::RowsDamaged;
 use chancery_core::time::{Time, parse_audit};
-use serde::{Deserialize, Serialize};
 
+use super::bound_keys;
 use crate::message::Message;
 use crate::settings::{Clock, Settings};
 use crate::state::key;
@@ -29,7 +29,7 @@ pub(super) enum Bound {
     Other,
 }
 
-/// Looks a mutation's key up (step 10).
+/// Looks a mutation's key up (step 10). Replay binds none, so that it finds none.
 pub(super) fn look_up(
     message: &Message,
     principal: Option<&str>,
@@ -37,7 +37,11 @@ pub(super) fn look_up(
     settings: &Settings,
     cx: &Cx<'_>,
 ) -> Result<Bound, Stop> {
-    let Some(own) = &message.idempotency_key else {
+    let Some(own) = message
+        .idempotency_key
+        .as_ref()
+        .filter(|_| cx.keeps_agenda())
+    else {
         return Ok(Bound::Not);
     };
     let Some(row) = cx.bytes(&key::idempotency(principal, &message.from_text, own))? else {
@@ -56,26 +60,6 @@ pub(super) fn look_up(
     }
 }
 
-/// Keys that are dropped with one that is bound: more than one, so that they never pile up.
-const DROPPED_AT_ONCE: usize = 2;
-
-/// Where the queue of bound keys begins and ends, and when its first was bound.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Ends {
-    first: u64,
-    next: u64,
-    oldest: Option<Time>,
-}
-
-/// A key in the queue: when it was bound, for whom, and what it is.
-#[derive(Clone, Serialize, Deserialize)]
-struct Queued {
-    at: Time,
-    principal: Option<String>,
-    from: String,
-    key: String,
-}
-
 /// Binds a mutation's key to its answer.
 pub(super) fn bind(
     message: &Message,
@@ -87,54 +71,18 @@ pub(super) fn bind(
     cx: &mut Cx<'_>,
 ) -> Result<(), Stop> {
     let row_key = key::idempotency(principal, &message.from_text, own);
-    cx.put_bytes(row_key, row(message, eval, body));
+    cx.put_bytes(row_key.clone(), row(message, eval, body));
     if settings.clock == Clock::Envelope {
         return Ok(());
     }
-    let mut ends: Ends = cx.row(&key::idempotency_ends())?.unwrap_or_default();
-    let queued = Queued {
-        at: eval,
-        principal: principal.map(str::to_owned),
-        from: message.from_text.clone(),
-        key: own.to_owned(),
-    };
-    cx.put(key::idempotency_queue(ends.next), &queued);
-    ends.next += 1;
-    ends.oldest = ends.oldest.or(Some(eval));
-    drop_ended(&mut ends, eval, settings, cx)?;
-    cx.put(key::idempotency_ends(), &ends);
-    Ok(())
-}
-
-/// Drops the oldest keys that are past their retention.
-fn drop_ended(
-    ends: &mut Ends,
-    eval: Time,
-    settings: &Settings,
-    cx: &mut Cx<'_>,
-) -> Result<(), Stop> {
     let retention = Duration::from_secs(settings.idempotency_retention_s);
     let has_ended = |at: Time| eval.since(at).is_some_and(|age| age > retention);
-    for _ in 0..DROPPED_AT_ONCE {
-        if !ends.oldest.is_some_and(has_ended) {
-            break;
-        }
-        let place = key::idempotency_queue(ends.first);
-        let damaged = || RowsDamaged("vibe-idem-queue".to_owned());
-        let queued: Queued = cx.row(&place)?.ok_or_else(damaged)?;
-        let row_key = key::idempotency(queued.principal.as_deref(), &queued.from, &queued.key);
-        // A key that was bound anew since then stands further back as well.
-        let bound = cx.bytes(&row_key)?;
-        if bound.is_some_and(|row| Record::parse(&row).is_some_and(|record| record.at == queued.at))
-        {
-            cx.remove(row_key);
-        }
-        cx.remove(place);
-        ends.first += 1;
-        let first: Option<Queued> = cx.row(&key::idempotency_queue(ends.first))?;
-        ends.oldest = first.map(|first| first.at);
-    }
-    Ok(())
+    bound_keys::note(row_key, eval, has_ended, cx)
+}
+
+/// When a key was bound, as its row tells it.
+pub(super) fn bound_at(row: &[u8]) -> Option<Time> {
+    Record::parse(row).map(|record| record.at)
 }
 
 /// The row that binds a key.

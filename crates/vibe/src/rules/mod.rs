@@ -7,6 +7,7 @@ pub mod diff;
 
 mod admission;
 mod batch;
+mod bound_keys;
 mod certify;
 mod delegate;
 mod dispute;

@@ -1,5 +1,7 @@
 //! Agents among themselves: inquiries, offers, carts (section 5.2, first half; VC-SM-2).
 
+use std::sync::Arc;
+
 use chancery_core::decision::Stop;
 use chancery_core::fault;
 
@@ -44,7 +46,7 @@ pub(super) fn respond_inquiry(turn: &Turn<'_, '_>, step: &Step<'_>) -> Result<Ef
     let asked = step
         .replied
         .as_ref()
-        .filter(|replied| replied.kind == Action::RequestOffer.kind() && replied.asks)
+        .filter(|replied| replied.kind == Action::RequestOffer && replied.asks)
         .ok_or_else(|| Code::ThreadMismatch.stop())?;
     if let Some(merchant_id) = &asked.about {
         turn.check_merchant(step, merchant_id)?;
@@ -61,7 +63,7 @@ pub(super) fn propose(
     check_proposal(turn, step, offer)?;
     let row = offer_row(turn, step, offer, 1, step.msg_id.to_owned());
     let mut diff = Diff::default();
-    put_new(turn, &offer.offer_id, &row, &mut diff);
+    put_new(turn, &offer.offer_id, row, &mut diff);
     Ok(carrying(diff, &offer.offer_id))
 }
 
@@ -125,9 +127,10 @@ fn offer_row(
     }
 }
 
-fn put_new(turn: &mut Turn<'_, '_>, offer_id: &str, row: &OfferRow, diff: &mut Diff) {
-    diff.ops.note("offers", offer_id, None, views::offer(row));
-    turn.cx.put_value(key::offer(offer_id), row.clone());
+fn put_new(turn: &mut Turn<'_, '_>, offer_id: &str, row: OfferRow, diff: &mut Diff) {
+    let after = turn.tells(|| views::offer(&row));
+    diff.ops.note("offers", offer_id, None, after);
+    turn.cx.put_value(key::offer(offer_id), row);
     turn.session.offers.push(offer_id.to_owned());
     turn.session.reach(Phase::Negotiating);
 }
@@ -143,15 +146,15 @@ fn carrying(diff: Diff, offer_id: &str) -> Effect {
 pub(super) fn change_offer(
     turn: &mut Turn<'_, '_>,
     offer_id: &str,
-    row: &mut OfferRow,
+    mut row: Arc<OfferRow>,
     diff: &mut Diff,
     change: impl FnOnce(&mut OfferRow),
 ) {
-    let before = views::offer(row);
-    change(row);
-    diff.ops
-        .note("offers", offer_id, Some(before), views::offer(row));
-    turn.cx.put_value(key::offer(offer_id), row.clone());
+    let before = turn.tells(|| views::offer(&row));
+    change(Arc::make_mut(&mut row));
+    let after = turn.tells(|| views::offer(&row));
+    diff.ops.note("offers", offer_id, before, after);
+    turn.cx.put_shared(key::offer(offer_id), row);
 }
 
 /// `commerce.counter_offer`: a revised offer takes the place of the one it answers.
@@ -162,12 +165,12 @@ pub(super) fn counter(
 ) -> Result<Effect, Stop> {
     let mismatch = || Code::ThreadMismatch.stop();
     let answered = step.replied.as_ref().ok_or_else(mismatch)?;
-    let carries = [Action::ProposeOffer.kind(), Action::CounterOffer.kind()];
-    if !carries.contains(&answered.kind.as_str()) {
+    if ![Action::ProposeOffer, Action::CounterOffer].contains(&answered.kind) {
         return Err(mismatch());
     }
     let old_id = answered.about.clone().ok_or_else(mismatch)?;
-    let mut old = turn.offer(&old_id)?;
+    let old = turn.offer(&old_id)?;
+    turn.check_merchant(step, &old.merchant_id)?;
     check_open(turn, &old)?;
     if old.author == party(step.from) {
         return Err(Code::OwnOffer.stop());
@@ -191,10 +194,10 @@ pub(super) fn counter(
     }
     let row = offer_row(turn, step, offer, round, old.thread.clone());
     let mut diff = Diff::default();
-    change_offer(turn, &old_id, &mut old, &mut diff, |old| {
+    change_offer(turn, &old_id, old, &mut diff, |old| {
         old.state = OfferState::Superseded;
     });
-    put_new(turn, &offer.offer_id, &row, &mut diff);
+    put_new(turn, &offer.offer_id, row, &mut diff);
     Ok(carrying(diff, &offer.offer_id))
 }
 
@@ -215,8 +218,8 @@ fn check_thread(step: &Step<'_>, offer: &OfferRow) -> Result<(), Stop> {
     let thread = step
         .replied
         .as_ref()
-        .and_then(|replied| replied.thread.as_ref());
-    if thread == Some(&offer.thread) {
+        .and_then(|replied| replied.thread.as_deref());
+    if thread == Some(&*offer.thread) {
         Ok(())
     } else {
         Err(Code::ThreadMismatch.stop())
@@ -237,7 +240,7 @@ pub(super) fn accept(
     step: &Step<'_>,
     offer_id: &str,
 ) -> Result<Effect, Stop> {
-    let mut offer = turn.offer(offer_id)?;
+    let offer = turn.offer(offer_id)?;
     turn.check_merchant(step, &offer.merchant_id)?;
     let asks_platform = step.to.side == Side::Platform;
     if asks_platform && offer.verification != Verification::None {
@@ -252,7 +255,7 @@ pub(super) fn accept(
         check_floor(turn, &offer.merchant_id, &offer.sku_id, offer.unit_price)?;
     }
     let mut diff = Diff::default();
-    change_offer(turn, offer_id, &mut offer, &mut diff, |offer| {
+    change_offer(turn, offer_id, offer, &mut diff, |offer| {
         offer.state = OfferState::Accepted;
         if asks_platform {
             offer.verification = Verification::Requested;
@@ -268,13 +271,13 @@ pub(super) fn reject(
     step: &Step<'_>,
     offer_id: &str,
 ) -> Result<Effect, Stop> {
-    let mut offer = turn.offer(offer_id)?;
+    let offer = turn.offer(offer_id)?;
     turn.check_merchant(step, &offer.merchant_id)?;
     check_open(turn, &offer)?;
     check_other_side(step, &offer)?;
     check_thread(step, &offer)?;
     let mut diff = Diff::default();
-    change_offer(turn, offer_id, &mut offer, &mut diff, |offer| {
+    change_offer(turn, offer_id, offer, &mut diff, |offer| {
         offer.state = OfferState::Rejected;
     });
     Ok(Effect::of(diff))
@@ -297,19 +300,15 @@ pub(super) fn create_cart(turn: &mut Turn<'_, '_>, cart: &Cart) -> Result<Effect
     if *total != offer.total || *currency != offer.currency || cart.displayed != Some(*total) {
         return Err(Code::AmountMismatch.stop());
     }
-    let before = views::mandate(&mandate);
-    mandate.cart = Some(CartRow {
+    let before = turn.tells(|| views::mandate(&mandate));
+    Arc::make_mut(&mut mandate).cart = Some(CartRow {
         cart_id: cart.cart_id.clone(),
         contents: cart.contents.clone(),
         hash: cart.hash.hex(),
     });
     let mut diff = Diff::default();
-    diff.ops.note(
-        "mandates",
-        &mandate_id,
-        Some(before),
-        views::mandate(&mandate),
-    );
-    turn.cx.put_value(key::mandate(&mandate_id), mandate);
+    let after = turn.tells(|| views::mandate(&mandate));
+    diff.ops.note("mandates", &mandate_id, before, after);
+    turn.cx.put_shared(key::mandate(&mandate_id), mandate);
     Ok(Effect::of(diff))
 }

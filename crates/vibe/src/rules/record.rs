@@ -1,5 +1,7 @@
 //! Step 16 and 17 as data: the lines of a unit, what is remembered of each envelope, and the answer.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use chancery_core::canonical::write_string;
 use chancery_core::decision::{Guard, Stop};
@@ -45,7 +47,7 @@ pub(super) struct Done {
     /// How many world envelopes it caused.
     pub(super) children: u64,
     /// What is remembered of it.
-    pub(super) row: MsgRow,
+    pub(super) row: Arc<MsgRow>,
 }
 
 /// Carries an admitted envelope out: its action, its lines, its follow-ups, its answer.
@@ -78,7 +80,7 @@ pub(super) fn accept(
     }
     turn.session.clock = turn.eval;
     turn.cx
-        .put_value(key::session(turn.session_id), turn.session.clone());
+        .put_value(key::session(turn.session_id), turn.session);
     if let (Some(agent), Some(line)) = (sender.principal, sender.answers) {
         turn.cx.put(key::answered(agent, line), &step.msg_id);
     }
@@ -170,7 +172,7 @@ pub(super) fn perform(
         batch: batch(0),
         to_world: step.to.side == Side::World,
     }));
-    let row = remember(turn, step, &effect, seq);
+    let row = remember(turn, step, &mut effect, seq);
     deliver(turn, step.to, step.to_text, payload, seq)?;
     for (index, child) in children.iter().enumerate() {
         let id = derived_id(turn, step.msg_id, index as u64 + 1)?;
@@ -210,7 +212,8 @@ fn finish_diff(
     }
     let after = views::session(&turn.session);
     if before.as_ref() != Some(&after) {
-        diff.ops.note("sessions", turn.session_id, before, after);
+        diff.ops
+            .note("sessions", turn.session_id, before, Some(after));
     }
     let cause = Cause {
         msg_id: step.msg_id,
@@ -253,40 +256,48 @@ fn record_child(
     }));
     let row = MsgRow {
         seq,
-        session_id: turn.session_id.to_owned(),
-        kind: child.action.kind().to_owned(),
-        to: Side::World.as_str().to_owned(),
+        session_id: turn.session_id.into(),
+        kind: child.action,
+        to: Side::World,
         thread: parent.thread.clone(),
         about: None,
         asks: false,
     };
-    turn.cx.put(key::msg(id), &row);
+    turn.cx.put_value(key::msg(id), row);
     bytes
 }
 
-fn remember(turn: &mut Turn<'_, '_>, step: &Step<'_>, effect: &Effect, seq: Seq) -> MsgRow {
+fn remember(
+    turn: &mut Turn<'_, '_>,
+    step: &Step<'_>,
+    effect: &mut Effect,
+    seq: Seq,
+) -> Arc<MsgRow> {
     let thread = if step.action == Action::ProposeOffer {
-        Some(step.msg_id.to_owned())
+        Some(step.msg_id.into())
     } else {
         step.replied
             .as_ref()
             .and_then(|replied| replied.thread.clone())
     };
-    let row = MsgRow {
+    let row = Arc::new(MsgRow {
         seq,
-        session_id: turn.session_id.to_owned(),
-        kind: step.action.kind().to_owned(),
-        to: step.to.side.as_str().to_owned(),
+        session_id: turn.session_id.into(),
+        kind: step.action,
+        to: step.to.side,
         thread,
-        about: effect.about.clone(),
+        about: effect.about.take().map(String::into_boxed_str),
         asks: effect.asks,
-    };
-    turn.cx.put(key::msg(step.msg_id), &row);
+    });
+    turn.cx.put_shared(key::msg(step.msg_id), Arc::clone(&row));
     row
 }
 
-/// Refuses an envelope whose receiver has no room (CH-LIM-3), before anything changes.
+/// Refuses an envelope whose receiver has no room (CH-LIM-3), before anything changes. Replay has no inboxes.
 fn check_room(turn: &mut Turn<'_, '_>, step: &Step<'_>, payload: &Payload) -> Result<(), Stop> {
+    if !turn.cx.keeps_agenda() {
+        return Ok(());
+    }
     match receiver(turn, step.to, step.to_text, payload)? {
         Some(name) => turn
             .cx

@@ -99,3 +99,57 @@ pub(super) fn update(
     Standing::after(row, delta).apply(turn, &mut diff)?;
     Ok(Effect::of(diff))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::turn::with_turn;
+
+    fn row(score: i64) -> ReputationRow {
+        ReputationRow {
+            merchant_id: "m".to_owned(),
+            score,
+        }
+    }
+
+    fn write(score: i64) {
+        let standing = Standing {
+            row: row(score),
+            delta: 1,
+        };
+        with_turn(|turn| {
+            let _ = standing.write(turn, "seen", &[], &mut Diff::default());
+        });
+    }
+
+    // VC-REP-2, VC-ACT-world-4
+    #[test]
+    #[should_panic(expected = "a score is within its bounds")]
+    fn a_score_above_its_bounds_stops_the_node() {
+        write(1_001);
+    }
+
+    // VC-REP-2, VC-ACT-world-4
+    #[test]
+    #[should_panic(expected = "a score is within its bounds")]
+    fn a_score_below_its_bounds_stops_the_node() {
+        write(-1);
+    }
+
+    // VC-REP-2
+    #[test]
+    fn a_score_ends_at_its_bounds_and_tells_by_how_much_it_moved() {
+        for (score, delta, after, moved) in [
+            (700, 40, 740, 40),
+            (990, 40, 1_000, 10),
+            (1_000, 1, 1_000, 0),
+            (30, -1_000, 0, -30),
+            (500, i64::MIN, 0, -500),
+            (500, i64::MAX, 1_000, 500),
+        ] {
+            let standing = Standing::after(row(score), delta);
+            assert_eq!((standing.row.score, standing.delta), (after, moved));
+            write(standing.row.score);
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Payment: authorization with a hold, and the one transaction in which money and stock change (sections 5.3, 10).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::decision::Stop;
@@ -22,8 +23,8 @@ use crate::state::{
 use crate::world::rows::{LedgerRow, Merchant, OrderRow, OrderState, Table, merchant_key};
 
 /// The mandate that a certificate binds.
-fn mandate_of(turn: &Turn<'_, '_>, cert: &CertRow) -> Result<MandateRow, Stop> {
-    let row = turn.cx.row(&key::mandate(&cert.mandate_id))?;
+fn mandate_of(turn: &Turn<'_, '_>, cert: &CertRow) -> Result<Arc<MandateRow>, Stop> {
+    let row = turn.cx.shared(&key::mandate(&cert.mandate_id))?;
     row.ok_or_else(|| Code::MandateRequired.stop())
 }
 
@@ -41,7 +42,7 @@ pub(super) fn authorize(
     }
     check_amount(&cert, &mandate, payment)?;
     let account_id = &payment.instrument.account_id;
-    let account: Option<LedgerRow> = turn.cx.row(&Table::Ledger.key(account_id))?;
+    let account: Option<Arc<LedgerRow>> = turn.cx.shared(&Table::Ledger.key(account_id))?;
     let account = account
         .filter(|account| Some(&account.owner) == turn.session.consumer_id.as_ref())
         .ok_or_else(|| Code::IdentityMismatch.stop())?;
@@ -61,13 +62,13 @@ pub(super) fn authorize(
         until: turn.eval.saturating_add(lives).min(cert.expires_at),
         state: AuthState::Live,
     };
-    let before = views::cert(&cert);
+    let before = turn.tells(|| views::cert(&cert));
     hold(turn, holds, &auth, cert.total);
-    cert.auth = Some(auth);
+    Arc::make_mut(&mut cert).auth = Some(auth);
     let mut diff = Diff::default();
-    diff.ops
-        .note("certs", &payment.cert_id, Some(before), views::cert(&cert));
-    turn.cx.put_value(key::cert(&payment.cert_id), cert);
+    let after = turn.tells(|| views::cert(&cert));
+    diff.ops.note("certs", &payment.cert_id, before, after);
+    turn.cx.put_shared(key::cert(&payment.cert_id), cert);
     turn.session.reach(Phase::Authorized);
     Ok(Effect::of(diff))
 }
@@ -172,7 +173,7 @@ pub(super) fn settle(
         qty,
         Code::InsufficientInventory,
     )?;
-    let merchant: Option<Merchant> = turn.cx.row(&merchant_key(merchant_id))?;
+    let merchant: Option<Arc<Merchant>> = turn.cx.shared(&merchant_key(merchant_id))?;
     let merchant = merchant.ok_or_else(|| Code::InvariantViolation.stop())?;
     let transfer = plan_transfer(turn, &auth.account_id, &merchant.account_id, cert.total)?;
     let order = order_row(step, cert_id, &cert, &auth, &merchant);
@@ -260,14 +261,15 @@ fn create_order(turn: &mut Turn<'_, '_>, order: &OrderRow, diff: &mut Diff) -> R
     let child = Child::new(Action::CreateOrder, PSP, &payload);
     diff.ops
         .put_row(Table::Orders, &order.order_id, order.clone(), turn.cx)?;
-    turn.cx.put(key::transaction(&order.tx_id), &order.order_id);
+    turn.cx
+        .put_value(key::transaction(&order.tx_id), order.order_id.clone());
     let file = OrderFile {
         session_id: turn.session_id.to_owned(),
         consumer_id: turn.session.consumer_id.clone().unwrap_or_default(),
         return_id: None,
         open_dispute: None,
     };
-    turn.cx.put(key::order_file(&order.order_id), &file);
+    turn.cx.put_value(key::order_file(&order.order_id), file);
     Ok(child)
 }
 
@@ -275,41 +277,108 @@ fn create_order(turn: &mut Turn<'_, '_>, order: &OrderRow, diff: &mut Diff) -> R
 fn consume(
     turn: &mut Turn<'_, '_>,
     cert_id: &str,
-    mut cert: CertRow,
-    mut mandate: MandateRow,
+    mut cert: Arc<CertRow>,
+    mut mandate: Arc<MandateRow>,
     diff: &mut Diff,
 ) -> Result<(), Stop> {
     assert!(!mandate.consumed, "a mandate buys once");
-    let before = views::mandate(&mandate);
-    mandate.consumed = true;
-    diff.ops.note(
-        "mandates",
-        &cert.mandate_id,
-        Some(before),
-        views::mandate(&mandate),
-    );
-    turn.cx.put_value(key::mandate(&cert.mandate_id), mandate);
-    let before = views::cert(&cert);
-    cert.state = CertState::Consumed;
-    if let Some(auth) = &mut cert.auth {
+    let before = turn.tells(|| views::mandate(&mandate));
+    Arc::make_mut(&mut mandate).consumed = true;
+    let after = turn.tells(|| views::mandate(&mandate));
+    diff.ops.note("mandates", &cert.mandate_id, before, after);
+    turn.cx.put_shared(key::mandate(&cert.mandate_id), mandate);
+    let before = turn.tells(|| views::cert(&cert));
+    let consumed = Arc::make_mut(&mut cert);
+    consumed.state = CertState::Consumed;
+    if let Some(auth) = &mut consumed.auth {
         auth.state = AuthState::Captured;
     }
-    diff.ops
-        .note("certs", cert_id, Some(before), views::cert(&cert));
-    turn.cx.put_value(key::cert(cert_id), cert.clone());
+    let after = turn.tells(|| views::cert(&cert));
+    diff.ops.note("certs", cert_id, before, after);
+    turn.cx.put_shared(key::cert(cert_id), Arc::clone(&cert));
     for waiting in turn.session.certs.clone() {
         turn.cx.remove(key::waiting(&waiting));
     }
     for offer_id in turn.session.offers.clone() {
-        let mut offer = turn.offer(&offer_id)?;
+        let offer = turn.offer(&offer_id)?;
         let next = match offer.state {
             _ if offer_id == cert.offer_id => OfferState::Settled,
             OfferState::Open | OfferState::Accepted | OfferState::Certified => OfferState::Closed,
             _ => continue,
         };
-        change_offer(turn, &offer_id, &mut offer, diff, |offer| {
-            offer.state = next
-        });
+        change_offer(turn, &offer_id, offer, diff, |offer| offer.state = next);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use chancery_core::time::Time;
+
+    use super::*;
+    use crate::rules::turn::with_turn;
+
+    fn mandate(consumed: bool) -> MandateRow {
+        MandateRow {
+            session_id: "s".to_owned(),
+            consumer_id: "c".to_owned(),
+            consumed,
+            goal: "a keyboard".to_owned(),
+            merchants: None,
+            skus: None,
+            requires_refundability: false,
+            intent_expiry: Time::UNIX_EPOCH,
+            can_buy_without_confirmation: true,
+            max_spend_without_confirmation: 0,
+            can_negotiate: true,
+            can_accept_substitutes: false,
+            budget: 1,
+            currency: "USD".to_owned(),
+            delivery_days: None,
+            must_have: Vec::new(),
+            min_reputation: None,
+            payment_instrument: None,
+            cart: None,
+        }
+    }
+
+    fn cert() -> CertRow {
+        CertRow {
+            session_id: "s".to_owned(),
+            mandate_id: "man".to_owned(),
+            offer_id: "off".to_owned(),
+            merchant_id: "m".to_owned(),
+            sku_id: "s1".to_owned(),
+            qty: 1,
+            unit_price: 1,
+            total: 1,
+            currency: "USD".to_owned(),
+            policy_version: "verify-1".to_owned(),
+            issued_at: String::new(),
+            expires_at: Time::UNIX_EPOCH,
+            expires_text: String::new(),
+            state: CertState::Issued,
+            auth: None,
+        }
+    }
+
+    fn use_up(mandate: MandateRow) {
+        with_turn(|turn| {
+            let (cert, mandate) = (Arc::new(cert()), Arc::new(mandate));
+            consume(turn, "cert", cert, mandate, &mut Diff::default()).unwrap();
+        });
+    }
+
+    // VC-OBJ-PurchaseMandate-2
+    #[test]
+    #[should_panic(expected = "a mandate buys once")]
+    fn a_mandate_that_would_buy_twice_stops_the_node() {
+        use_up(mandate(true));
+    }
+
+    // VC-OBJ-PurchaseMandate-2
+    #[test]
+    fn a_mandate_that_has_not_bought_is_used_up() {
+        use_up(mandate(false));
+    }
 }

@@ -1,5 +1,7 @@
 //! What an action's rule works with: the decision, its session, the envelope that asks, and what comes of it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use chancery_core::admin::PrincipalRecord;
 use chancery_core::decision::{Cx, Stop};
@@ -56,7 +58,7 @@ pub struct Step<'s> {
     /// The name of the envelope that it answers.
     pub in_reply_to: Option<&'s str>,
     /// The envelope that it answers.
-    pub replied: Option<MsgRow>,
+    pub replied: Option<Arc<MsgRow>>,
 }
 
 /// A world envelope that an action causes (VC-SET-2).
@@ -113,32 +115,37 @@ pub fn party(address: Address) -> Party {
 }
 
 impl Turn<'_, '_> {
+    /// What the sender is told, where somebody is: replay answers nobody.
+    pub fn tells(&self, what: impl FnOnce() -> Bytes) -> Option<Bytes> {
+        self.cx.keeps_agenda().then(what)
+    }
+
     /// The session's mandate.
-    pub fn mandate(&self) -> Result<Option<(String, MandateRow)>, Stop> {
+    pub fn mandate(&self) -> Result<Option<(String, Arc<MandateRow>)>, Stop> {
         let Some(id) = &self.session.mandate_id else {
             return Ok(None);
         };
-        let row = self.cx.row(&key::mandate(id))?;
+        let row = self.cx.shared(&key::mandate(id))?;
         Ok(row.map(|row| (id.clone(), row)))
     }
 
     /// An offer of this session.
-    pub fn offer(&self, offer_id: &str) -> Result<OfferRow, Stop> {
-        let row: Option<OfferRow> = self.cx.row(&key::offer(offer_id))?;
+    pub fn offer(&self, offer_id: &str) -> Result<Arc<OfferRow>, Stop> {
+        let row: Option<Arc<OfferRow>> = self.cx.shared(&key::offer(offer_id))?;
         row.filter(|row| row.session_id == self.session_id)
             .ok_or_else(|| Code::OfferNotFound.stop())
     }
 
     /// A certificate of this session.
-    pub fn cert(&self, cert_id: &str) -> Result<CertRow, Stop> {
-        let row: Option<CertRow> = self.cx.row(&key::cert(cert_id))?;
+    pub fn cert(&self, cert_id: &str) -> Result<Arc<CertRow>, Stop> {
+        let row: Option<Arc<CertRow>> = self.cx.shared(&key::cert(cert_id))?;
         row.filter(|row| row.session_id == self.session_id)
             .ok_or_else(|| Code::CertNotFound.stop())
     }
 
     /// The merchant's goal for a sku, where one is in force.
-    pub fn goal(&self, merchant_id: &str, sku_id: &str) -> Result<Option<GoalRow>, Stop> {
-        let row: Option<GoalRow> = self.cx.row(&key::goal(merchant_id, sku_id))?;
+    pub fn goal(&self, merchant_id: &str, sku_id: &str) -> Result<Option<Arc<GoalRow>>, Stop> {
+        let row: Option<Arc<GoalRow>> = self.cx.shared(&key::goal(merchant_id, sku_id))?;
         Ok(row.filter(|row| row.in_force(self.eval)))
     }
 
@@ -198,4 +205,36 @@ impl Turn<'_, '_> {
                 || fault::on("vc-gate-left-open"));
         is_autonomous || cert.state == CertState::Approved
     }
+}
+
+/// Gives a test a turn in a session of its own, over no rows.
+#[cfg(test)]
+pub fn with_turn(act: impl FnOnce(&mut Turn<'_, '_>)) {
+    use chancery_core::decision::{Before, Open};
+    use chancery_core::rows::MapRows;
+    use chancery_core::window::Windows;
+
+    use crate::state::{Phase, SessionKind};
+
+    let (rows, windows, settings) = (MapRows::default(), Windows::default(), Settings::default());
+    let mut guards = Open;
+    let mut cx = Cx::new(Before {
+        now: Time::UNIX_EPOCH,
+        seq: 1,
+        rows: &rows,
+        windows: &windows,
+        guards: &mut guards,
+        nonce: [0; 16],
+        keeps_agenda: true,
+    });
+    let kind = SessionKind::BuyerJourney;
+    act(&mut Turn {
+        cx: &mut cx,
+        settings: &settings,
+        eval: Time::UNIX_EPOCH,
+        session_id: "s",
+        session: Session::new(kind, Phase::Browsing, Time::UNIX_EPOCH),
+        is_new: true,
+        principal: None,
+    });
 }

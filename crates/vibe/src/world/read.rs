@@ -9,7 +9,9 @@ use chancery_core::time::Time;
 use serde::de::DeserializeOwned;
 
 use super::hash::entry_of;
-use super::rows::{DisputeRow, InventoryRow, LedgerRow, Merchant, RulingRow, Table, merchant_key};
+use super::rows::{
+    DisputeRow, InventoryRow, LedgerRow, Merchant, OrderRow, RulingRow, Table, merchant_key,
+};
 use crate::address::{Address, Role, Side};
 use crate::state::{CaseFile, CertRow, CertState, MandateRow, OrderFile, Session, key};
 
@@ -20,16 +22,49 @@ pub enum Reader {
     Psp,
     /// Another role of the platform: all but the ledger.
     Platform,
-    /// A consumer and its agent.
-    Consumer(String),
-    /// A merchant and its agent.
-    Merchant(String),
-    /// A principal that stands for nobody.
+    /// Consumers, merchants and their agents: what is for everybody on their side, and what is their own.
+    Party(Party),
+    /// A principal that is on no side and stands for nobody.
     Nobody,
 }
 
+/// The sides that a reader is on, and for whom it stands there, where it stands for somebody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Party {
+    is_merchants: bool,
+    consumer_id: Option<String>,
+    merchant_id: Option<String>,
+}
+
+impl Party {
+    fn is_consumer(&self, id: &str) -> bool {
+        self.consumer_id.as_deref() == Some(id)
+    }
+
+    fn is_merchant(&self, id: &str) -> bool {
+        self.merchant_id.as_deref() == Some(id)
+    }
+}
+
 impl Reader {
-    /// The reader that a token's principal is.
+    /// A consumer and its agent.
+    pub fn consumer(id: &str) -> Self {
+        Self::Party(Party {
+            consumer_id: Some(id.to_owned()),
+            ..Party::default()
+        })
+    }
+
+    /// A merchant and its agent.
+    pub fn merchant(id: &str) -> Self {
+        Self::Party(Party {
+            is_merchants: true,
+            merchant_id: Some(id.to_owned()),
+            ..Party::default()
+        })
+    }
+
+    /// The reader that a token's principal is: its addresses and for whom it acts each put it on a side.
     pub fn of_principal(
         addresses: &[String],
         consumer_id: Option<&str>,
@@ -46,11 +81,15 @@ impl Reader {
         if on(Side::Platform) {
             return Self::Platform;
         }
-        match (consumer_id, merchant_id) {
-            (Some(consumer), _) => Self::Consumer(consumer.to_owned()),
-            (None, Some(merchant)) => Self::Merchant(merchant.to_owned()),
-            (None, None) => Self::Nobody,
+        let is_merchants = on(Side::Merchant) || merchant_id.is_some();
+        if !is_merchants && !on(Side::Consumer) && !on(Side::Buyer) && consumer_id.is_none() {
+            return Self::Nobody;
         }
+        Self::Party(Party {
+            is_merchants,
+            consumer_id: consumer_id.map(str::to_owned),
+            merchant_id: merchant_id.map(str::to_owned),
+        })
     }
 
     const fn sees_all(&self) -> bool {
@@ -113,7 +152,7 @@ pub fn row(
 /// Whether a caller may see nothing of a table.
 fn is_hidden(table: Table, reader: &Reader) -> bool {
     let hidden = match table {
-        Table::Inventory => matches!(reader, Reader::Consumer(_)),
+        Table::Inventory => matches!(reader, Reader::Party(party) if !party.is_merchants),
         Table::Ledger => *reader == Reader::Platform,
         _ => false,
     };
@@ -194,18 +233,16 @@ fn may_see(
     match table {
         Table::Catalog | Table::Reputation => Ok(true),
         Table::Inventory => Ok(match reader {
-            Reader::Merchant(own) => read::<InventoryRow>(entry, row)?.merchant_id == *own,
+            Reader::Party(party) => {
+                party.is_merchant(&read::<InventoryRow>(entry, row)?.merchant_id)
+            }
             _ => reader.sees_all(),
         }),
         Table::Ledger => {
             let account: LedgerRow = read(entry, row)?;
             match reader {
                 Reader::Psp => Ok(true),
-                Reader::Consumer(own) => Ok(account.owner == *own),
-                Reader::Merchant(own) => {
-                    let merchant: Option<Merchant> = get(rows, &merchant_key(own))?;
-                    Ok(merchant.is_some_and(|merchant| merchant.account_id == account.account_id))
-                }
+                Reader::Party(party) => owns(rows, party, &account),
                 Reader::Platform | Reader::Nobody => Ok(false),
             }
         }
@@ -222,16 +259,32 @@ fn may_see(
     }
 }
 
+/// Whether it is an account of the consumer, or that of the merchant.
+fn owns(rows: &dyn Rows, party: &Party, account: &LedgerRow) -> Result<bool, RowsDamaged> {
+    let merchant: Option<Merchant> = match &party.merchant_id {
+        Some(own) => get(rows, &merchant_key(own))?,
+        None => None,
+    };
+    Ok(party.is_consumer(&account.owner)
+        || merchant.is_some_and(|merchant| merchant.account_id == account.account_id))
+}
+
 fn may_see_order(rows: &dyn Rows, order_id: &str, reader: &Reader) -> Result<bool, RowsDamaged> {
     match reader {
         Reader::Psp | Reader::Platform => Ok(true),
-        Reader::Consumer(own) => {
-            let file: Option<OrderFile> = get(rows, &key::order_file(order_id))?;
-            Ok(file.is_some_and(|file| file.consumer_id == *own))
-        }
-        Reader::Merchant(own) => {
-            let order: Option<super::rows::OrderRow> = get(rows, &Table::Orders.key(order_id))?;
-            Ok(order.is_some_and(|order| order.merchant_id == *own))
+        Reader::Party(party) => {
+            let file: Option<OrderFile> = match party.consumer_id {
+                Some(_) => get(rows, &key::order_file(order_id))?,
+                None => None,
+            };
+            let order: Option<OrderRow> = match party.merchant_id {
+                Some(_) => get(rows, &Table::Orders.key(order_id))?,
+                None => None,
+            };
+            Ok(
+                file.is_some_and(|file| party.is_consumer(&file.consumer_id))
+                    || order.is_some_and(|order| party.is_merchant(&order.merchant_id)),
+            )
         }
         Reader::Nobody => Ok(false),
     }
@@ -251,8 +304,13 @@ pub fn session(
     };
     let own = match reader {
         Reader::Psp | Reader::Platform => true,
-        Reader::Consumer(own) => session.consumer_id.as_deref() == Some(own),
-        Reader::Merchant(own) => session.merchant_id.as_deref() == Some(own),
+        Reader::Party(party) => {
+            let is = |id: &Option<String>, own: fn(&Party, &str) -> bool| {
+                id.as_deref().is_some_and(|id| own(party, id))
+            };
+            is(&session.consumer_id, Party::is_consumer)
+                || is(&session.merchant_id, Party::is_merchant)
+        }
         Reader::Nobody => false,
     };
     if !own {
@@ -288,7 +346,7 @@ pub fn approvals(rows: &dyn Rows, reader: &Reader, now: Time) -> Result<Vec<u8>,
         // The session's clock may be ahead of ours.
         let at = session.map_or(now, |session| session.clock.max(now));
         let own = match reader {
-            Reader::Consumer(own) => mandate.consumer_id == *own,
+            Reader::Party(party) => party.is_consumer(&mandate.consumer_id),
             _ => reader.sees_all(),
         };
         if own && cert.state == CertState::Issued && at < cert.expires_at {

@@ -223,6 +223,33 @@ fn a_counter_answers_an_offer_of_the_same_merchant() {
 }
 
 #[test]
+fn an_offer_is_asked_for_by_two_identifiers() {
+    // VC-ACT-commerce.request_offer-1, VC-ENV-4: what is no identifier is of the wrong form, and not unknown.
+    let mut desk = Desk::new(Settings::default());
+    desk.yes(SEARCH, "x", None, json!({"query": "q"}));
+    let ids = json!({"merchant_id": "m1", "sku_id": "s1"});
+    for name in ["merchant_id", "sku_id"] {
+        for wrong in [json!(""), json!("m 1"), json!("x".repeat(129)), Value::Null] {
+            let mut asked = ids.clone();
+            asked[name] = wrong;
+            assert_eq!(
+                desk.no(REQUEST_OFFER, "x", None, asked),
+                "malformed_payload",
+                "{name}"
+            );
+        }
+        let mut unknown = ids.clone();
+        unknown[name] = json!("nobody");
+        assert_eq!(
+            desk.no(REQUEST_OFFER, "x", None, unknown),
+            "sku_not_found",
+            "{name}"
+        );
+    }
+    desk.yes(REQUEST_OFFER, "x", None, ids);
+}
+
+#[test]
 fn an_item_is_refundable_when_catalog_and_goal_say_so() {
     // VC-CLR-13
     for (refundable, expected) in [(true, None), (false, Some("not_refundable"))] {
@@ -235,6 +262,38 @@ fn an_item_is_refundable_when_catalog_and_goal_say_so() {
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
         assert_eq!(body["code"].as_str(), expected);
     }
+}
+
+#[test]
+fn what_is_private_stays_so_when_a_dispute_is_opened() {
+    // VC-PRIV-1, VC-PRIV-3, VC-CLR-16: its session is new, and its store is that of the order's session.
+    let mut desk = Desk::new(Settings::default());
+    let (tx, _) = settled(&mut desk, "x");
+    // Of two buyers each keeps its own secrets: 91,357 is the budget of both here, 73,331 of the other alone.
+    let mut other = mandate("m-y", "c2", "a_c2", 0);
+    other["hard_constraints"]["budget"] = json!(73_331);
+    desk.yes(CREATE_PURCHASE_MANDATE, "y", None, other);
+    let leaks = [
+        json!({"tx_id": tx, "reason": "I had 91357 to spend"}),
+        json!({"tx_id": tx, "reason": "I had 913.57"}),
+        json!({"tx_id": tx, "reason": "late", "evidence": ["91357"]}),
+        json!({"tx_id": tx, "reason": "late", "evidence": ["e-1", "limit-91357"]}),
+        json!({"tx_id": tx, "reason": "late", "requested": "refund_full", "x_limit": 91_357}),
+        json!({"tx_id": tx, "reason": "late", "x_913.57": true}),
+    ];
+    for leak in leaks {
+        let told = leak.to_string();
+        assert_eq!(
+            desk.no(OPEN_DISPUTE, "d", None, leak),
+            "private_utility_leak",
+            "{told}"
+        );
+    }
+    // A session that does not come about has no store, and an order that is not there has none either.
+    let nowhere = json!({"tx_id": "tx_none", "reason": "I had 91357 to spend"});
+    assert_eq!(desk.no(OPEN_DISPUTE, "d", None, nowhere), "order_not_found");
+    let fine = json!({"tx_id": tx, "reason": "others paid 73331, not 91357000"});
+    desk.yes(OPEN_DISPUTE, "d", None, fine);
 }
 
 #[test]

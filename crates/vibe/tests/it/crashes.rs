@@ -72,6 +72,12 @@ fn log_of(host: &Host) -> Vec<u8> {
     text
 }
 
+/// The node that a start finds after the log of another one; both begin with the world of the tests.
+pub fn restarted(host: &Host) -> Host {
+    let found = recover(&nothing(), &log_of(host));
+    Host::resume(found.rows, host.settings().clone(), found.head.seq).unwrap()
+}
+
 /// Hands a body to a node.
 pub fn post(host: &mut Host, body: &Bytes) -> Reply {
     let request = Request {

@@ -7,11 +7,13 @@ use chancery_core::time::Time;
 use chancery_vibe::Vibe;
 use chancery_vibe::answer::{key_header, refusal_body};
 use chancery_vibe::code::Code;
+use chancery_vibe::conformance::Reply;
 use chancery_vibe::flight::Flights;
 use chancery_vibe::message::Message;
 use chancery_vibe::settings::Settings;
 use serde_json::{Value, json};
 
+use crate::crashes::restarted;
 use crate::support::{Desk, mandate};
 
 fn envelope(key: &str, qty: u64) -> Value {
@@ -126,24 +128,37 @@ fn an_error_body_is_flat() {
 
 #[test]
 fn a_repeat_is_answered_byte_for_byte_also_after_a_restart() {
-    // VC-IDEM-1, VC-IDEM-4, VC-IDEM-8
+    // VC-IDEM-1, VC-IDEM-3, VC-IDEM-4, VC-IDEM-7, VC-IDEM-8
     let mut desk = Desk::new(Settings::default());
-    let envelope = |id: &str, ts: &str| {
+    let envelope = |id: &str, ts: &str, ceiling: u64| {
         json!({
             "protocol": "vcp", "version": "1.0", "msg_id": id, "ts": ts, "from": "consumer:persona",
             "to": "buyer:intent", "session_id": "s", "in_reply_to": null, "idempotency_key": "k",
-            "action": {"kind": "delegate.create_purchase_mandate", "payload": mandate("man", "c1", "a_c1", 0)}
+            "action": {"kind": "delegate.create_purchase_mandate", "payload": mandate("man", "c1", "a_c1", ceiling)}
         })
     };
-    let first = desk.post(&envelope("m1", "2026-05-15T12:00:00Z"));
+    let first = desk.post(&envelope("m1", "2026-05-15T12:00:00Z", 0));
     assert_eq!((first.status, first.replayed), (200, false));
-    let again = desk.post(&envelope("m2", "2026-05-16T12:00:00Z"));
-    assert_eq!(
-        (again.status, again.replayed, again.lines_added),
-        (200, true, 0)
-    );
-    assert_eq!(again.body, first.body);
-    // One second past the retention it is a request like any other.
-    let late = desk.post(&envelope("m3", "2026-05-16T12:00:01Z"));
-    assert_eq!(late.status, 409);
+    let code = |answer: &Reply| {
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        (answer.status, body["code"].as_str().unwrap().to_owned())
+    };
+    for has_restarted in [false, true] {
+        if has_restarted {
+            desk.host = restarted(&desk.host);
+        }
+        for stamp in ["2026-05-15T12:00:00Z", "2026-05-16T12:00:00Z"] {
+            let again = desk.post(&envelope("m2", stamp, 0));
+            assert_eq!((again.status, again.replayed), (200, true), "{stamp}");
+            assert_eq!((again.lines_added, &again.body), (0, &first.body));
+            let other = desk.post(&envelope("m3", stamp, 1));
+            assert_eq!(code(&other), (422, "idempotency_conflict".to_owned()));
+            assert_eq!(other.lines_added, 0);
+        }
+        // One second past the retention both are requests like any other: the session has its mandate.
+        for ceiling in [0, 1] {
+            let late = desk.post(&envelope("m4", "2026-05-16T12:00:01Z", ceiling));
+            assert_eq!(code(&late), (409, "mandate_exists".to_owned()));
+        }
+    }
 }

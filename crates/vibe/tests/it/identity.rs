@@ -12,6 +12,12 @@ use crate::support::{
     mandate, offer,
 };
 
+const COUNTER_OFFER: Way = Way(
+    "merchant:pricing",
+    "buyer:negotiation",
+    "commerce.counter_offer",
+);
+
 fn token(
     name: &str,
     addresses: &[&str],
@@ -62,10 +68,10 @@ fn code(
     body["code"].as_str().unwrap_or("accepted").to_owned()
 }
 
-/// A goal of the first merchant.
-fn goal() -> Value {
+/// A goal of a merchant.
+fn goal(merchant: &str) -> Value {
     json!({
-        "offer_mandate_id": "om", "merchant_id": "m1", "goal": "g", "skus": ["s1"],
+        "offer_mandate_id": "om", "merchant_id": merchant, "goal": "g", "skus": ["s1"],
         "pricing": {"list_price": 2, "floor_price": 1, "floor_currency": "USD"}, "permitted_claims": [],
         "fulfillment": {"methods": []}
     })
@@ -86,6 +92,7 @@ fn nobody_acts_for_another() {
     let foreign = mandate("man-y", "c2", "a_c2", 0);
     let accept = json!({"offer_id": "bid"});
     let answer = json!({"answer": "no"});
+    let counter = |merchant: &str| offer("o2", merchant, 10_000, 1);
     let (other, fine) = ("identity_mismatch", "accepted");
     let attempts = [
         ("ann", CREATE_PURCHASE_MANDATE, "y", None, foreign, other),
@@ -98,7 +105,7 @@ fn nobody_acts_for_another() {
             offer("o1", "m1", 1_000, 1),
             other,
         ),
-        ("two", SET_BUSINESS_GOAL, "g", None, goal(), other),
+        ("two", SET_BUSINESS_GOAL, "g", None, goal("m1"), other),
         ("two", ACCEPT_OFFER, "x", bid, accept.clone(), other),
         ("two", RESPOND_INQUIRY, "x", asked, answer.clone(), other),
         (
@@ -109,14 +116,36 @@ fn nobody_acts_for_another() {
             json!({}),
             "sender_not_authorized",
         ),
+        ("two", COUNTER_OFFER, "x", bid, counter("m2"), other),
+        ("two", COUNTER_OFFER, "x", bid, counter("m1"), other),
         ("one", ACCEPT_OFFER, "x", bid, accept, fine),
         ("one", RESPOND_INQUIRY, "x", asked, answer, fine),
-        ("one", SET_BUSINESS_GOAL, "g", None, goal(), fine),
+        ("one", SET_BUSINESS_GOAL, "g", None, goal("m1"), fine),
     ];
     for (index, (who, way, session, reply, payload, expected)) in attempts.into_iter().enumerate() {
         let found = code(&mut desk, who, way, session, reply, payload);
         assert_eq!(found, expected, "attempt {index}");
     }
+}
+
+#[test]
+fn a_merchant_sets_no_goal_in_anothers_session() {
+    // VC-ADR-8, VC-ACT-delegate.set_business_goal-1
+    let mut desk = desk();
+    let mut set = |who, session, merchant| {
+        code(
+            &mut desk,
+            who,
+            SET_BUSINESS_GOAL,
+            session,
+            None,
+            goal(merchant),
+        )
+    };
+    assert_eq!(set("one", "g", "m1"), "accepted");
+    assert_eq!(set("two", "g", "m2"), "identity_mismatch");
+    assert_eq!(set("two", "g2", "m2"), "accepted");
+    assert_eq!(set("one", "g", "m1"), "accepted");
 }
 
 #[test]
@@ -167,6 +196,40 @@ fn an_order_of_another_is_none() {
         ),
         "in_reply_to_not_found"
     );
+}
+
+#[test]
+fn a_stranger_cannot_guess_what_is_private() {
+    // VC-PRIV-1, VC-ADR-8: the scan uses the sender's own store, so its refusal says nothing about another's.
+    let mut desk = desk();
+    as_(&mut desk, "ann");
+    let own = mandate("man", "c1", "a_c1", 50_000);
+    desk.yes(CREATE_PURCHASE_MANDATE, "x", None, own);
+    let proposed = offer("o", "m1", 10_000, 1);
+    as_(&mut desk, "one");
+    let proposed = desk.yes(PROPOSE_OFFER, "x", None, proposed);
+    as_(&mut desk, "ann");
+    let accept = json!({"offer_id": "o"});
+    let told = desk.told(ACCEPT_OFFER_BY_NEGOTIATION, "x", Some(&proposed), accept);
+    let cert = told["emitted"][1]["action"]["payload"]["cert_id"].clone();
+    let settled = desk.told(SETTLE_PAYMENT, "x", None, json!({"cert_id": cert}));
+    let tx = settled["state_diff"]["tx_id"].clone();
+    let guess = |said: u64| json!({"tx_id": tx, "reason": format!("had {said} to spend")});
+    let bid = |said: u64| offer("bid", "m1", said, 1);
+    for said in [91_357, 91_358] {
+        let found = code(&mut desk, "bob", OPEN_DISPUTE, "d", None, guess(said));
+        assert_eq!(found, "order_not_found", "{said}");
+        let way = PROPOSE_OFFER_BY_NEGOTIATION;
+        let found = code(&mut desk, "bob", way, "x", None, bid(said));
+        assert_eq!(found, "identity_mismatch", "{said}");
+    }
+    let leak = "private_utility_leak";
+    assert_eq!(
+        code(&mut desk, "ann", OPEN_DISPUTE, "d", None, guess(91_357)),
+        leak
+    );
+    let way = PROPOSE_OFFER_BY_NEGOTIATION;
+    assert_eq!(code(&mut desk, "ann", way, "x", None, bid(91_357)), leak);
 }
 
 #[test]

@@ -3,19 +3,25 @@
 
 mod agreements;
 mod ap2;
+mod apart;
+mod contradictions;
 mod coverage;
 mod crashes;
 mod doors;
 mod exhaustive;
+mod goals;
 mod identity;
 mod limits;
+mod machines;
 mod model;
 mod permissions;
+mod private;
 mod promises;
 mod reads;
 mod replay;
 mod retention;
 mod search;
+mod signed;
 mod suite;
 mod support;
 mod vectors;

@@ -342,6 +342,9 @@ fn an_offer_repeats_its_key_truly_and_claims_things_once() {
         desk.no(PROPOSE_OFFER, "x", None, copied),
         "malformed_payload"
     );
+    let mut copied = offer("o0", "m1", 10_000, 1);
+    copied["idempotency_key"] = json!("k-e-3");
+    assert_eq!(desk.yes(PROPOSE_OFFER, "x", None, copied), "e-3");
     let mut twice = offer("o1", "m1", 10_000, 1);
     twice["claims"] = json!(["silent", "silent"]);
     assert_eq!(

@@ -48,53 +48,78 @@ fn rows_seen(desk: &Desk, of: Table, reader: &Reader) -> Option<usize> {
 fn each_caller_sees_its_own() {
     // VC-WLD-2, VC-WLD-3, VC-HTTP-5
     let desk = two_deals();
-    let consumer = Reader::Consumer("c1".to_owned());
-    let merchant = Reader::Merchant("m1".to_owned());
+    // Rows of the world; two of each kind, and one account for each of four.
+    let (all, one, two, none) = (Some(2), Some(1), Some(2), Some(0));
+    let [c1, m1, buyer, merchant, c1_and_m1, c1_and_m2] = [
+        (Some("c1"), None, &["buyer"][..]),
+        (None, Some("m1"), &["merchant"]),
+        (None, None, &["buyer:discovery"]),
+        (None, None, &["merchant:support"]),
+        (Some("c1"), Some("m1"), &["buyer", "merchant"]),
+        (Some("c1"), Some("m2"), &["consumer", "merchant:owner"]),
+    ]
+    .map(|(consumer, merchant, addresses)| reader(addresses, consumer, merchant));
+    // The table of VC-WLD-3: who is on both sides sees what either may see.
     let expected = [
-        (Table::Catalog, [Some(2), Some(2), Some(2), Some(2)]),
-        (Table::Inventory, [None, Some(1), Some(2), Some(2)]),
-        (Table::Ledger, [Some(1), Some(1), None, Some(4)]),
-        (Table::Reputation, [Some(2), Some(2), Some(2), Some(2)]),
-        (Table::Orders, [Some(1), Some(1), Some(2), Some(2)]),
-        (Table::Disputes, [Some(1), Some(1), Some(2), Some(2)]),
-        (Table::Rulings, [Some(1), Some(1), Some(2), Some(2)]),
+        (Table::Catalog, [all; 6], all, all),
+        (
+            Table::Inventory,
+            [None, one, None, none, one, one],
+            all,
+            all,
+        ),
+        (
+            Table::Ledger,
+            [one, one, none, none, two, two],
+            None,
+            Some(4),
+        ),
+        (Table::Reputation, [all; 6], all, all),
+        (Table::Orders, [one, one, none, none, one, two], all, all),
+        (Table::Disputes, [one, one, none, none, one, two], all, all),
+        (Table::Rulings, [one, one, none, none, one, two], all, all),
     ];
-    for (of, [by_consumer, by_merchant, by_platform, by_psp]) in expected {
+    let readers = [c1, m1, buyer, merchant, c1_and_m1, c1_and_m2];
+    for (of, by_sides, by_platform, by_psp) in expected {
         let found = |reader: &Reader| rows_seen(&desk, of, reader);
-        assert_eq!(found(&consumer), by_consumer, "{} consumer", of.as_str());
-        assert_eq!(found(&merchant), by_merchant, "{} merchant", of.as_str());
-        assert_eq!(
-            found(&Reader::Platform),
-            by_platform,
-            "{} platform",
-            of.as_str()
-        );
+        for (reader, seen) in readers.iter().zip(by_sides) {
+            assert_eq!(found(reader), seen, "{} {reader:?}", of.as_str());
+        }
+        let platform = found(&Reader::Platform);
+        assert_eq!(platform, by_platform, "{} platform", of.as_str());
         assert_eq!(found(&Reader::Psp), by_psp, "{} psp", of.as_str());
         assert_eq!(found(&Reader::Nobody), None, "{} nobody", of.as_str());
     }
 }
 
+fn reader(addresses: &[&str], consumer: Option<&str>, merchant: Option<&str>) -> Reader {
+    let addresses: Vec<String> = addresses.iter().map(|one| (*one).to_owned()).collect();
+    Reader::of_principal(&addresses, consumer, merchant)
+}
+
 #[test]
 fn a_principal_reads_as_what_its_token_says() {
     // VC-WLD-3, VC-HTTP-5
-    let of = |addresses: &[&str], consumer, merchant| {
-        let addresses: Vec<String> = addresses.iter().map(|one| (*one).to_owned()).collect();
-        Reader::of_principal(&addresses, consumer, merchant)
-    };
     assert_eq!(
-        of(&["platform:psp", "platform:aggregator"], None, None),
+        reader(&["platform:psp", "platform:aggregator"], None, None),
         Reader::Psp
     );
-    assert_eq!(of(&["platform:aggregator"], None, None), Reader::Platform);
     assert_eq!(
-        of(&["buyer"], Some("c1"), None),
-        Reader::Consumer("c1".to_owned())
+        reader(&["platform:aggregator"], None, None),
+        Reader::Platform
     );
+    assert_eq!(reader(&["buyer"], Some("c1"), None), Reader::consumer("c1"));
+    // Its identity alone puts it on a side, and so does its address alone.
+    assert_eq!(reader(&[], Some("c1"), None), Reader::consumer("c1"));
     assert_eq!(
-        of(&["merchant"], None, Some("m1")),
-        Reader::Merchant("m1".to_owned())
+        reader(&["merchant"], None, Some("m1")),
+        Reader::merchant("m1")
     );
-    assert_eq!(of(&["buyer"], None, None), Reader::Nobody);
+    assert_eq!(reader(&[], None, Some("m1")), Reader::merchant("m1"));
+    for address in ["consumer:persona", "buyer", "merchant:owner", "merchant:3"] {
+        assert_ne!(reader(&[address], None, None), Reader::Nobody, "{address}");
+    }
+    assert_eq!(reader(&[], None, None), Reader::Nobody);
 }
 
 fn seen(desk: &Desk, id: &str, reader: &Reader) -> Value {
@@ -121,11 +146,13 @@ fn a_session_goes_through_its_phases() {
         serde_json::from_slice(&approvals(desk.host.rows(), reader, Time::UNIX_EPOCH).unwrap())
             .unwrap()
     };
-    let own = listed(&desk, &Reader::Consumer("c1".to_owned()));
+    let both = reader(&["buyer", "merchant"], Some("c1"), Some("m2"));
+    assert_eq!(listed(&desk, &both), listed(&desk, &Reader::consumer("c1")));
+    let own = listed(&desk, &Reader::consumer("c1"));
     assert_eq!(own["approvals"][0]["cert"]["cert_id"], cert.as_str());
     assert_eq!(own["approvals"][0]["goal"], "a keyboard");
     assert_eq!(
-        listed(&desk, &Reader::Consumer("c2".to_owned())),
+        listed(&desk, &Reader::consumer("c2")),
         json!({"approvals": []})
     );
     desk.yes(APPROVE_PURCHASE, "x1", None, json!({"cert_id": cert}));
@@ -137,12 +164,10 @@ fn a_session_goes_through_its_phases() {
     desk.yes(DISPATCH, "x1", None, json!({"order_id": order}));
     assert_eq!(phase(&desk, "x1"), "fulfilled");
     let seen_by = |reader: Reader| seen(&desk, "x1", &reader);
-    assert_eq!(
-        seen_by(Reader::Consumer("c1".to_owned()))["kind"],
-        "buyer_journey"
-    );
-    assert_eq!(seen_by(Reader::Consumer("c2".to_owned())), Value::Null);
-    assert_eq!(seen_by(Reader::Merchant("m1".to_owned())), Value::Null);
+    assert_eq!(seen_by(Reader::consumer("c1"))["kind"], "buyer_journey");
+    assert_eq!(seen_by(Reader::consumer("c2")), Value::Null);
+    assert_eq!(seen_by(Reader::merchant("m1")), Value::Null);
+    assert_eq!(seen_by(both)["kind"], "buyer_journey");
     assert_eq!(seen(&desk, "none", &Reader::Psp), Value::Null);
 }
 

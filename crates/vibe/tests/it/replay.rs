@@ -1,12 +1,16 @@
 //! Replay: the rules over the log give every line again, and the same envelopes always give the same log.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use chancery_core::digest::Sha256Digest;
 use chancery_core::json::{self, Object, ReadRules, Value};
 use chancery_core::line::Draft;
 use chancery_core::rows::MapRows;
-use chancery_journal::{Chain, Lines, ReplayReport, Replayer, Verifier, prepare};
+use chancery_journal::{Chain, Lines, ReplayReport, Replayer, Verifier, prepare, prepare_under};
 use chancery_vibe::conformance::{Host, Play, play, verbatim};
+use chancery_vibe::message::Message;
+use chancery_vibe::settings::Settings;
 use chancery_vibe::world::hash::{state_hash, world_hash};
 use chancery_vibe::world::seed::Seed;
 
@@ -30,8 +34,8 @@ pub fn lines(units: &[Vec<Draft>]) -> Vec<Bytes> {
 pub fn replay(lines: &[Bytes], seed: &Seed) -> (ReplayReport, MapRows) {
     let mut replayer = Replayer::new(VibeSuite, seed.rows()).unwrap();
     for line in lines {
-        let keys = replayer.keyring().clone();
-        replayer.take(prepare(&VibeSuite, line.clone(), &keys));
+        let terms = replayer.terms();
+        replayer.take(prepare_under(&VibeSuite, line.clone(), &terms));
     }
     replayer.finish()
 }
@@ -52,6 +56,23 @@ pub fn transcripts(mut each: impl FnMut(&Value<'_>, &Seed)) {
             }
         }
     }
+}
+
+/// The text of every step of every transcript, by the transcript's name.
+pub fn steps() -> BTreeMap<String, Vec<Vec<u8>>> {
+    let mut steps = BTreeMap::new();
+    transcripts(|transcript, _| {
+        let id = transcript.get("id").and_then(Value::as_str).unwrap();
+        let all = transcript.get("steps").unwrap().as_array().unwrap();
+        let texts = all.iter().map(|step| {
+            let mut text = Vec::new();
+            verbatim(step, &mut text);
+            text
+        });
+        let before = steps.insert(id.to_owned(), texts.collect());
+        assert!(before.is_none(), "two transcripts are called {id}");
+    });
+    steps
 }
 
 /// Says something that a reader of the run wants to know.
@@ -115,6 +136,54 @@ fn every_line_is_canonical_chained_and_signed() {
             assert!(report.passed(), "{:?}", report.findings);
         });
     });
+}
+
+/// What an envelope on record is, read from its bytes and from its tree.
+fn read_both_ways(envelope: &Bytes, settings: &Settings) -> [Option<String>; 2] {
+    let tree = json::read(envelope, &ReadRules::OWN).unwrap();
+    let by_bytes = Message::decode_recorded(envelope, settings).ok();
+    let by_tree = Message::of_recorded(&tree, envelope, settings);
+    [by_bytes, by_tree].map(|message| message.map(|message| format!("{message:?}")))
+}
+
+#[test]
+fn an_envelope_whose_tree_is_at_hand_reads_as_its_bytes_do() {
+    // CH-JRN-7, VC-RPL-2
+    let mut read = 0;
+    transcripts(|transcript, _| {
+        play_as(transcript, &|body| body.to_vec(), &mut |host| {
+            for draft in host.units().iter().flatten() {
+                let envelope = draft.envelope.bytes();
+                let [by_bytes, by_tree] = read_both_ways(envelope, host.settings());
+                assert_eq!(by_bytes, by_tree);
+                read += usize::from(by_bytes.is_some());
+            }
+        });
+    });
+    assert!(read > 1_000, "{read}");
+}
+
+#[test]
+fn a_tree_that_the_protocol_would_not_read_is_no_envelope() {
+    // VC-ENV-18
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let with = |extra: &str| {
+        let text = format!(
+            r#"{{"action":{{"kind":"commerce.search","payload":{{"query":"x"}}}},"extra":{extra},"from":"buyer:discovery","idempotency_key":null,"in_reply_to":null,"msg_id":"m","protocol":"vcp","session_id":"s","signature":null,"to":"platform:aggregator","ts":"2026-05-15T12:00:00Z","version":"1.0"}}"#
+        );
+        read_both_ways(&text.into(), &Settings::default())
+    };
+    for (extra, is_read) in [
+        ("1".to_owned(), true),
+        (deep(63), true),
+        (deep(64), false),
+        ("1e999".to_owned(), false),
+        (format!("\"{}\"", "x".repeat(262_144)), false),
+    ] {
+        let [by_bytes, by_tree] = with(&extra);
+        assert_eq!(by_bytes.is_some(), is_read);
+        assert_eq!(by_bytes, by_tree);
+    }
 }
 
 /// The same value with members in another order and blanks between all tokens.

@@ -78,6 +78,9 @@ fn keys_past_their_retention_are_dropped_under_the_wall_clock() {
         // Twenty more drop the forty that are older than a day.
         mandates(&mut host, 40, hours(49));
         assert_eq!(bound(&host), left);
+        let pages = RowKey::text("vibe-bound-keys", &[]);
+        let pages = host.rows().scan(&pages).unwrap().len();
+        assert!(pages <= 3, "{pages} pages of those that are left");
         let again = mandate("man59", "c1", "a_c1", 0);
         let reply = say(
             &mut host,

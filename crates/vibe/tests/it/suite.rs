@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use chancery_core::admin::{self, Act};
 use chancery_core::decision::{Cx, Stop, Verdict};
+use chancery_core::json::Value;
 use chancery_core::keys::Keyring;
 use chancery_core::line::{Damage, Line, ProtocolName, Seq};
 use chancery_core::protocol::{Failure, Input, Protocol as _, SignatureCheck, Suite};
@@ -87,6 +88,22 @@ impl Suite for VibeSuite {
         match line.protocol {
             ProtocolName::Vibe => Vibe.check_signature(line, keys),
             _ => SignatureCheck::NotSigned,
+        }
+    }
+
+    fn check_and_reread(
+        &self,
+        line: &Line,
+        envelope: Option<&Value<'_>>,
+        keys: &Keyring,
+        settings: Option<&Settings>,
+    ) -> (SignatureCheck, Option<VibeInput>) {
+        match line.protocol {
+            ProtocolName::Vibe => {
+                let (check, input) = Vibe.check_and_reread(line, envelope, keys, settings);
+                (check, input.map(VibeInput::Vibe))
+            }
+            _ => (SignatureCheck::NotSigned, None),
         }
     }
 

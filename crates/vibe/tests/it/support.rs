@@ -8,9 +8,20 @@ use chancery_vibe::settings::Settings;
 use chancery_vibe::world::read::{self, Reader};
 use chancery_vibe::world::rows::Table;
 use chancery_vibe::world::seed::Seed;
+use proptest::test_runner::{Config, RngSeed};
 use serde_json::{Value, json};
 
 use crate::replay::lines;
+
+/// How a property is run: that many cases, the same ones every time.
+pub fn property(cases: u32) -> Config {
+    Config {
+        cases,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(6),
+        ..Config::default()
+    }
+}
 
 /// A world with two merchants and three consumers.
 pub fn world() -> Value {
@@ -198,8 +209,13 @@ impl Desk {
 
     /// Sends an envelope as it is.
     pub fn post(&mut self, envelope: &Value) -> Reply {
+        self.post_text(envelope.to_string())
+    }
+
+    /// Sends an envelope whose text matters.
+    pub fn post_text(&mut self, envelope: String) -> Reply {
         let request = Request {
-            body: Bytes::from(serde_json::to_vec(envelope).unwrap()),
+            body: Bytes::from(envelope),
             authorization: self.token.map(|token| format!("Bearer {token}")),
             ..Request::default()
         };

@@ -83,6 +83,9 @@ fn every_transcript_of_our_own_passes() {
     // VC-CLR-14, VC-CLR-15, VC-CLR-20, VC-DSP-3, VC-DSP-5, VC-GATE-4, VC-HTTP-3, VC-OBJ-PurchaseMandate-2
     // VC-PART-3, VC-PIPE-1, VC-SET-4, VC-SIG-2, VC-SIG-4, VC-SM-1, VC-SM-2, VC-SM-5, VC-SM-3, VC-SM-4, VC-AUD-3
     // VC-ACT-commerce.reject_offer-1, VC-ACT-platform.refund_payment-1, VC-ACT-platform.rule_dispute-3, VC-DSP-4
-    // VC-ACT-commerce.search-3, VC-PRIV-4, VC-PRIV-5, VC-GEN-5, VC-PIPE-3, VC-SET-6
+    // VC-ACT-commerce.search-3, VC-PRIV-1, VC-PRIV-4, VC-PRIV-5, VC-CLR-16, VC-GEN-5, VC-PIPE-3, VC-SET-6, VC-PIPE-5
+    // VC-WLD-1, VC-WLD-4, VC-SIG-5, VC-ADR-7, VC-REP-2, VC-ENV-4, VC-ENV-7, VC-ACT-world-2, VC-SET-2
+    // VC-ACT-delegate.approve_purchase-2, VC-OBJ-MatchCertificate-2, VC-OBJ-MatchCertificate-3
+    // VC-OBJ-MatchCertificate-4
     run_all("tests/transcripts");
 }

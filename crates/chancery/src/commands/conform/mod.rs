@@ -34,6 +34,9 @@ pub(crate) struct ConformArgs {
     /// Which protocol the server is asked about
     #[arg(long, requires = "url", value_parser = ["value-context", "vibe", "vacant", "agh"])]
     protocol: Option<String>,
+    /// Ask about what is signed, of a server where vibe or agh is: signed.toml of --setup
+    #[arg(long, requires = "url")]
+    signed: bool,
     /// File that holds a token for the server [default: the token in CHANCERY_TOKEN]
     #[arg(long, value_name = "FILE", requires = "url")]
     token_file: Option<PathBuf>,
@@ -52,9 +55,13 @@ pub(crate) fn run(
         (Some(folder), ..) => vectors::run(folder, &args.only, terminal),
         (_, Some(folder), ..) => set_up(folder, terminal),
         (_, _, Some(url), Some(protocol)) => {
+            if args.signed && !kit::is_signed_on_demand(protocol) {
+                let what = format!("{protocol} is always signed: --signed is for vibe and agh");
+                return Err(Failure::usage(what).into());
+            }
             let place = NodeArgs::at(url.clone(), args.token_file.clone());
             let node = place.client(sources)?;
-            let checks = client::block_on(kit::run(&node, protocol))?;
+            let checks = client::block_on(kit::run(&node, protocol, args.signed))?;
             tell(url, protocol, &checks, terminal)
         }
         _ => Err(Failure::usage("conform needs --vectors, --url or --setup").into()),
@@ -63,13 +70,14 @@ pub(crate) fn run(
 
 fn set_up(folder: &Path, terminal: &mut Terminal) -> Outcome {
     kit::setup::write(folder)?;
-    let shown = folder.display();
+    let (shown, signed) = (folder.display(), kit::setup::SIGNED_FILE);
     if terminal.json {
         terminal.json_line(&json!({"folder": folder}))?;
     } else {
         writeln!(
             terminal.out,
-            "{shown} holds a node that can be asked:\n  cd {shown} && chancery serve\n\
+            "{shown} holds a node that can be asked, and one that can be asked with --signed:\n  \
+             cd {shown} && chancery serve\n  cd {shown} && chancery serve --config {signed}\n\
              Another server needs the agents and keys of agents.json, the merchant and accounts of world.json\n\
              (platform manual, clock of the envelopes), one vacant that echoes, and the peers kit-a and kit-b in channel kit."
         )?;

@@ -42,13 +42,15 @@ const MAX_BYTES: usize = 1 << 20;
 
 /// Plays it on a node that serves.
 pub(super) async fn act(node: &NodeClient, playbill: &mut Playbill<'_>) -> Result<(), Failed> {
-    let key = SigningKey::from_seed(&*secret_file::random::<32>()?);
+    let name = "a caller reads the card of a vacant: signed";
+    let key = playbill.need(name, secret_file::random::<32>())?;
+    let key = SigningKey::from_seed(&key);
     let card = match card(node).await {
         Ok((card, shown)) => {
-            playbill.show("a caller reads the card of a vacant: signed", Ok(shown))?;
+            playbill.show(name, Ok(shown))?;
             card
         }
-        Err(reason) => return playbill.show("a caller reads a card", Err(reason)),
+        Err(reason) => return playbill.show(name, Err(reason)),
     };
     let mut caller = Caller {
         node,
@@ -58,27 +60,29 @@ pub(super) async fn act(node: &NodeClient, playbill: &mut Playbill<'_>) -> Resul
         sent: ReplayState::default(),
         heard: ReplayState::default(),
     };
-    let first = caller.next("one")?;
+    let name = "it calls: accepted, and the answer is signed";
+    let first = playbill.need(name, caller.next("one"))?;
     let step = caller.answered(&first).await;
-    playbill.show("it calls: accepted, and the answer is signed", step)?;
-    let second = caller.next("two")?;
+    playbill.show(name, step)?;
+    let name = "it calls again: the second names the first by its hash";
+    let second = playbill.need(name, caller.next("two"))?;
     let step = caller.answered(&second).await;
-    playbill.show(
-        "it calls again: the second names the first by its hash",
-        step,
-    )?;
+    playbill.show(name, step)?;
     let step = caller.lost(&second).await;
     playbill.show(
         "the same bytes again: nothing happens, the answer is told",
         step,
     )?;
-    let fork = caller.draft("three", caller.sent.last_sequence_no + 1, EMPTY_PREV_HASH)?;
+    let name = "a call that leaves out what was said before: refused";
+    let fork = caller.draft("three", caller.sent.last_sequence_no + 1, EMPTY_PREV_HASH);
+    let fork = playbill.need(name, fork)?;
     let step = caller.refused(&fork, 409, "CHAIN_FORK").await;
-    playbill.show("a call that leaves out what was said before: refused", step)?;
-    let mut forged = caller.next("three")?;
+    playbill.show(name, step)?;
+    let name = "a call whose text was changed on the way: refused";
+    let mut forged = playbill.need(name, caller.next("three"))?;
     forged.payload = Payload::text(Role::User, "four");
     let step = caller.refused(&forged, 401, "ENVELOPE_SIGNATURE").await;
-    playbill.show("a call whose text was changed on the way: refused", step)?;
+    playbill.show(name, step)?;
     let step = between(node, &caller.target).await;
     playbill.show("a hosted vacant calls another: one line for both", step)
 }

@@ -26,6 +26,10 @@ pub(crate) struct DemoArgs {
     /// Leave the node's files in a new directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Be wrong in this way, on purpose
+    #[cfg(feature = "seeded-faults")]
+    #[arg(long, value_name = "NAME")]
+    fault: Option<String>,
 }
 
 /// What a step gave: words for people, and the same for machines.
@@ -76,6 +80,21 @@ impl Playbill<'_> {
 
     /// Shows a step; one that failed ends the story.
     pub(super) fn show(&mut self, name: &str, step: Step) -> Result<(), Failed> {
+        self.end(name, step.map_err(Failure::no))
+    }
+
+    /// Something that a step cannot do without: where it cannot be had, the step has failed.
+    pub(super) fn need<T>(&mut self, name: &str, had: Result<T, Failure>) -> Result<T, Failed> {
+        match had {
+            Ok(had) => Ok(had),
+            Err(failure) => {
+                self.end(name, Err(failure.clone()))?;
+                Err(failure.into())
+            }
+        }
+    }
+
+    fn end(&mut self, name: &str, step: Result<Shown, Failure>) -> Result<(), Failed> {
         self.steps += 1;
         let outcome = if self.terminal.json {
             self.show_machine(name, step)
@@ -83,32 +102,38 @@ impl Playbill<'_> {
             self.show_people(name, step)
         }?;
         self.terminal.out.flush()?;
-        outcome.map_err(|reason| {
-            Failure::no(format!(
-                "step {} ({name}) did not give what it should: {reason}",
-                self.steps
-            ))
-            .into()
+        outcome.map_err(|failure| {
+            let (step, reason) = (self.steps, &failure.what);
+            let what = format!("step {step} ({name}) did not give what it should: {reason}");
+            Failure { what, ..failure }.into()
         })
     }
 
-    fn show_machine(&mut self, name: &str, step: Step) -> Result<Result<(), String>, Failed> {
+    fn show_machine(
+        &mut self,
+        name: &str,
+        step: Result<Shown, Failure>,
+    ) -> Result<Result<(), Failure>, Failed> {
         let mut line = json!({"step": self.steps, "name": name, "ok": step.is_ok()});
         let outcome = match step {
             Ok(shown) => {
                 line["evidence"] = Value::Object(shown.members);
                 Ok(())
             }
-            Err(reason) => {
-                line["reason"] = json!(reason);
-                Err(reason)
+            Err(failure) => {
+                line["reason"] = json!(failure.what);
+                Err(failure)
             }
         };
         self.terminal.json_line(&line)?;
         Ok(outcome)
     }
 
-    fn show_people(&mut self, name: &str, step: Step) -> Result<Result<(), String>, Failed> {
+    fn show_people(
+        &mut self,
+        name: &str,
+        step: Result<Shown, Failure>,
+    ) -> Result<Result<(), Failure>, Failed> {
         let mark = match step {
             Ok(_) => self.terminal.good("ok"),
             Err(_) => self.terminal.bad("NO"),
@@ -122,13 +147,17 @@ impl Playbill<'_> {
                 }
                 Ok(())
             }
-            Err(reason) => Err(reason),
+            Err(failure) => Err(failure),
         })
     }
 }
 
 /// Plays the story.
 pub(crate) fn run(args: &DemoArgs, terminal: &mut Terminal) -> Outcome {
+    #[cfg(feature = "seeded-faults")]
+    if let Some(name) = &args.fault {
+        let _ = chancery_core::fault::choose(name);
+    }
     let stage = Stage::build(args.keep.as_deref())?;
     let mut playbill = Playbill { terminal, steps: 0 };
     playbill.title(
@@ -186,5 +215,27 @@ mod tests {
                 "step 2 (it comes again) did not give what it should: it was accepted"
             );
         }
+    }
+
+    #[test]
+    fn what_a_step_cannot_have_is_a_failure_of_that_step() {
+        // CH-CLI-1, CH-CLI-3
+        let mut terminal = Terminal::of_process(false);
+        let mut playbill = Playbill {
+            terminal: &mut terminal,
+            steps: 0,
+        };
+        assert!(matches!(playbill.need("a node serves", Ok(7)), Ok(7)));
+        let gone = Failure::damaged("the log cannot be written").next("make room");
+        let failed = playbill.need::<()>("a node serves", Err(gone));
+        let Err(Failed::Told(failure)) = failed else {
+            panic!("the story went on");
+        };
+        assert_eq!(
+            failure.what,
+            "step 1 (a node serves) did not give what it should: the log cannot be written"
+        );
+        assert_eq!(failure.exit, Exit::Damaged);
+        assert_eq!(failure.next.as_deref(), Some("make room"));
     }
 }

@@ -13,63 +13,67 @@ use crate::commands::send::{MESSAGES, signed};
 use crate::exit::{Failed, Failure};
 use crate::host::Host;
 
+/// The first step.
+const SERVES: &str = "a node serves";
 const MORNING: &str = "⏰🌅|📍🏡|👥👶";
 pub(super) const CONSTITUTION: &str = "creed://creed.space/family.safe.guide@1.2.0";
 pub(super) const EVENING: &str = "⏰🌆|📍🏡|👥👶";
 
 /// Starts the node, plays, and stops it, also when a step failed.
 pub(super) async fn play(stage: &Stage, playbill: &mut Playbill<'_>) -> Result<(), Failed> {
-    let host = Host::start(&stage.config).await?;
+    let host = playbill.need(SERVES, Host::start(&stage.config).await)?;
     let played = act(stage, &host, playbill).await;
     let stopped = host.stop().await;
     played?;
-    Ok(stopped?)
+    playbill.need("the node stops", stopped)
 }
 
 async fn act(stage: &Stage, host: &Host, playbill: &mut Playbill<'_>) -> Result<(), Failed> {
     let address = host.start_line().http;
-    let base = format!("http://{address}/")
-        .parse()
-        .map_err(|_| Failure::damaged(format!("{address} is no address")))?;
+    let base = format!("http://{address}/").parse();
+    let base = base.map_err(|_| Failure::damaged(format!("{address} is no address")));
+    let node = base.and_then(|base| NodeClient::new(base, None));
     let scene = Scene {
-        node: NodeClient::new(base, None)?,
+        node: playbill.need(SERVES, node)?,
     };
     let shown = Shown::new()
         .line(format!(
             "http://{address}, three agents, two of them with a key"
         ))
         .with("http", address);
-    playbill.show("a node serves", Ok(shown))?;
+    playbill.show(SERVES, Ok(shown))?;
 
-    let share = envelope(LIVING_ROOM, KITCHEN, MORNING, &stage.living_room)?;
+    let name = "the living room shares its context with the kitchen: accepted";
+    let share = envelope(LIVING_ROOM, KITCHEN, MORNING, &stage.living_room);
+    let share = playbill.need(name, share)?;
     let step = scene.accepted(&share, &[KITCHEN]).await;
-    playbill.show(
-        "the living room shares its context with the kitchen: accepted",
-        step,
-    )?;
+    playbill.show(name, step)?;
     let step = scene.duplicate(&share).await;
     playbill.show("the same bytes again: a duplicate, no second effect", step)?;
 
-    let forged = envelope(LIVING_ROOM, KITCHEN, EVENING, &stage.kitchen)?;
+    let name = "the kitchen signs in the living room's name: refused";
+    let forged = envelope(LIVING_ROOM, KITCHEN, EVENING, &stage.kitchen);
+    let forged = playbill.need(name, forged)?;
     let step = scene.refused(&forged, 401, "signature_invalid").await;
-    playbill.show("the kitchen signs in the living room's name: refused", step)?;
+    playbill.show(name, step)?;
 
     let step = scene.set_run_state("suspend").await;
     playbill.show("an administrator suspends the living room", step)?;
-    let silenced = envelope(LIVING_ROOM, KITCHEN, EVENING, &stage.living_room)?;
+    let name = "it speaks while suspended: refused";
+    let silenced = envelope(LIVING_ROOM, KITCHEN, EVENING, &stage.living_room);
+    let silenced = playbill.need(name, silenced)?;
     let step = scene.refused(&silenced, 423, "sender_suspended").await;
-    playbill.show("it speaks while suspended: refused", step)?;
+    playbill.show(name, step)?;
     let step = scene.set_run_state("resume").await;
     playbill.show("an administrator resumes it", step)?;
     let step = scene.accepted(&silenced, &[KITCHEN]).await;
     playbill.show("the refused bytes again: accepted now", step)?;
 
-    let broadcast = envelope(KITCHEN, "broadcast", EVENING, &stage.kitchen)?;
+    let name = "the kitchen broadcasts: one line, a copy for each who knows it";
+    let broadcast = envelope(KITCHEN, "broadcast", EVENING, &stage.kitchen);
+    let broadcast = playbill.need(name, broadcast)?;
     let step = scene.accepted(&broadcast, &[LIVING_ROOM, HALLWAY]).await;
-    playbill.show(
-        "the kitchen broadcasts: one line, a copy for each who knows it",
-        step,
-    )?;
+    playbill.show(name, step)?;
     supervision::play(stage, &scene, playbill).await?;
     playbill.title("vibe: an agent buys a keyboard for a person")?;
     deal::act(&scene.node, playbill).await?;

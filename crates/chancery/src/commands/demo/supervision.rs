@@ -33,9 +33,11 @@ pub(super) async fn play(
         "the living room escalates, emergency: acknowledged, and it is suspended",
         step,
     )?;
-    let silenced = envelope(LIVING_ROOM, KITCHEN, EVENING, &stage.living_room)?;
+    let name = "it shares its context all the same: refused";
+    let silenced = envelope(LIVING_ROOM, KITCHEN, EVENING, &stage.living_room);
+    let silenced = playbill.need(name, silenced)?;
     let step = scene.refused(&silenced, 423, "sender_suspended").await;
-    playbill.show("it shares its context all the same: refused", step)?;
+    playbill.show(name, step)?;
     let step = resumed(stage, scene).await;
     playbill.show("the kitchen resumes it: it goes on", step)?;
     let step = scene.accepted(&silenced, &[KITCHEN]).await;

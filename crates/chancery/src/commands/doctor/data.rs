@@ -1,4 +1,4 @@
-//! The data directory: its disk, its databases, its log, and what the log says of keys and of time.
+//! The data directory, or the database in its place: disk, tables, log, and what the log says of keys and of time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use chancery_journal::Head;
 use chancery_node::suite::Chancery;
 use chancery_store::{IndexLook, Options, inspect};
 
-use super::{DoctorArgs, Round, clock};
+use super::{DoctorArgs, Round, clock, database};
 use crate::commands::log::{findings, rules};
 use crate::config::{Clock, Config, Store};
-use crate::log::{Lines, find, verify_with_keys};
+use crate::log::{Lines, LogFile, find, verify_with_keys};
 use crate::terminal::{Progress, Terminal};
 
 /// A clock that is this far behind the journal is wrong; a node starts up to a minute behind (CH-JRN-14).
@@ -25,6 +25,13 @@ pub(super) fn look(
     round: &mut Round,
     terminal: &Terminal,
 ) -> Option<String> {
+    if let Store::Postgres(database) = &config.store {
+        if config.data.is_dir() {
+            look_at_disk(&config.data, args.free_bytes, round);
+        }
+        database::look(config, database, args, round, terminal);
+        return None;
+    }
     if config.store != Store::Embedded || !config.data.is_dir() {
         return None;
     }
@@ -36,12 +43,22 @@ pub(super) fn look(
     }
     let is_running = seen.holder.is_some();
     let read = look_at_log(&config.data, is_running, round, terminal);
-    if let Some((head, keyring)) = read {
-        look_at_index(&config.data, &seen.index, head, is_running, round);
-        look_at_clock(config, head, round);
-        look_at_keys(config, &keyring, args.expiry_days, round);
+    if let Some(read) = read {
+        look_at_index(&config.data, &seen.index, read.0, is_running, round);
+        look_at_what_it_says(config, &read, args.expiry_days, round);
     }
     seen.holder
+}
+
+/// The clock and the keys, as a log has them.
+pub(super) fn look_at_what_it_says(
+    config: &Config,
+    (head, keyring): &(Head, Keyring),
+    expiry_days: u32,
+    round: &mut Round,
+) {
+    look_at_clock(config, *head, round);
+    look_at_keys(config, keyring, expiry_days, round);
 }
 
 fn look_at_disk(data: &Path, wanted: u64, round: &mut Round) {
@@ -63,7 +80,7 @@ fn look_at_disk(data: &Path, wanted: u64, round: &mut Round) {
     round.done("disk", format!("{} MiB are free", free >> 20));
 }
 
-/// Verifies the log in full; what it leaves is its end and its keys.
+/// Verifies the log of a data directory.
 fn look_at_log(
     data: &Path,
     is_running: bool,
@@ -72,24 +89,49 @@ fn look_at_log(
 ) -> Option<(Head, Keyring)> {
     // A node that was made and never ran has no log.
     let files = find(&[data.to_owned()]).ok()?;
+    verify(
+        files,
+        &data.display().to_string(),
+        is_running,
+        round,
+        terminal,
+    )
+}
+
+/// Verifies a log in full; what it leaves is its end and its keys.
+pub(super) fn verify(
+    files: Vec<LogFile>,
+    place: &str,
+    is_running: bool,
+    round: &mut Round,
+    terminal: &Terminal,
+) -> Option<(Head, Keyring)> {
     let lines = Lines::of(files.clone());
     let mut progress = Progress::of_bytes(lines.total_bytes(), terminal);
     let suite = Chancery::default();
     let (mut verified, keyring) = match verify_with_keys(rules(&suite), lines, None, &mut progress)
     {
         Ok(read) => read,
-        Err(failure) => {
-            round.find_failure("log", data.display(), failure);
+        Err(mut failure) => {
+            let next = "see that it is there and may be read; else restore the log from a copy";
+            failure.next.get_or_insert_with(|| next.to_owned());
+            round.find_failure("log", place, failure);
             return None;
         }
     };
     progress.finish();
+    if verified.is_no_log() {
+        let next = "restore the log from a copy: this file is none";
+        round.find("log", place, "no line of it is a line of a log", next);
+        return None;
+    }
     if is_running {
         verified.leave_out_end();
     }
     let head = verified.report.head;
     for (at, check) in findings(&verified, &files) {
-        let next = "keep the files as they are, and restore the log from a copy; chancery log verify tells all";
+        let next =
+            "keep it as it is, and restore the log from a copy; chancery log verify tells all";
         round.find("log", at, check, next);
     }
     round.done(

@@ -4,6 +4,7 @@
 
 mod certificate;
 mod data;
+mod database;
 mod outside;
 mod secrets;
 
@@ -71,7 +72,8 @@ impl Round {
 
     /// A failure that another part of the program would end with.
     fn find_failure(&mut self, check: &'static str, place: impl ToString, failure: Failure) {
-        let next = failure.next.unwrap_or_default();
+        let mend = || "mend what it names, then look again: chancery doctor".to_owned();
+        let next = failure.next.unwrap_or_else(mend);
         self.find(check, place, failure.what, next);
     }
 

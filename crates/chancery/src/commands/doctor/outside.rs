@@ -1,7 +1,7 @@
 //! What the node needs of others, and the node itself while it runs: its answers, its clock, its broker.
 
 use chancery_core::time::{Time, parse_value_context};
-use chancery_doors::nats::reach;
+use chancery_doors::nats::{BrokerOptions, reach, reach_streams};
 use reqwest::header::DATE;
 
 use super::data::CLOCK_TOLERANCE;
@@ -9,7 +9,7 @@ use super::{DoctorArgs, Round, clock};
 use crate::client::{Answered, NodeClient, block_on};
 use crate::config::{Clock, Config, Flags, Sources};
 use crate::exit::Failure;
-use crate::host::{broker_options, outgoing_tls};
+use crate::host::{broker_options, bus_options, outgoing_tls};
 
 /// Looks at the broker, and at the node: the one that is named, else the one that has the data open.
 pub(super) fn look(
@@ -37,20 +37,49 @@ pub(super) fn look(
 }
 
 fn look_at_broker(config: &Config, round: &mut Round) {
-    let options = match broker_options(config) {
-        Ok(Some(options)) => options,
-        Ok(None) => return,
-        Err(failure) => return round.find_failure("broker", "agh.nats", failure),
-    };
-    let reached = outgoing_tls(config.ca_file.as_deref())
-        .and_then(|tls| block_on(async { reach(&options, &tls).await.map_err(Failure::no) }));
+    match broker_options(config) {
+        Ok(Some(options)) => {
+            let next = "start it, or mend agh.nats and its secret; until then sends to other nodes are answered busy";
+            ask("broker", config, &options, options.jetstream, next, round);
+        }
+        Ok(None) => {}
+        Err(failure) => round.find_failure("broker", "agh.nats", failure),
+    }
+    match bus_options(config) {
+        Ok(Some(options)) => {
+            let next = "start it with JetStream, or mend bus; until then whoever has the duty makes all deliveries";
+            ask("bus", config, &options, true, next, round);
+        }
+        Ok(None) => {}
+        Err(failure) => round.find_failure("bus", "bus", failure),
+    }
+}
+
+/// Asks a broker whether it lets us in, and keeps streams where they are wanted.
+fn ask(
+    check: &'static str,
+    config: &Config,
+    options: &BrokerOptions,
+    streams: bool,
+    next: &str,
+    round: &mut Round,
+) {
+    let reached = outgoing_tls(config.ca_file.as_deref()).and_then(|tls| {
+        block_on(async {
+            let asked = if streams {
+                reach_streams(options, &tls).await
+            } else {
+                reach(options, &tls).await
+            };
+            asked.map_err(Failure::no)
+        })
+    });
     let servers = options.servers.join(", ");
     if let Err(failure) = reached {
         let what = format!("the broker is not reached: {}", failure.what);
-        let next = "start it, or mend agh.nats and its secret; until then sends to other nodes are answered busy";
-        round.find("broker", &servers, what, next);
+        round.find(check, &servers, what, next);
     }
-    round.done("broker", format!("reached at {servers}"));
+    round.done(check, format!("reached at {servers}"));
 }
 
 fn look_at_node(config: &Config, client: &NodeClient, round: &mut Round) -> Result<(), Failure> {

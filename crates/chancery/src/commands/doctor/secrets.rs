@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Round;
-use crate::config::{AgentBehaviour, Config};
+use crate::config::{AgentBehaviour, Config, Store};
 
 const CHECK: &str = "secrets";
 
@@ -47,10 +47,14 @@ fn look_at(path: &Path, wanted: u32, round: &mut Round) {
 fn named(config: &Config, round: &mut Round) -> Vec<PathBuf> {
     let mut files = Vec::new();
     files.extend(config.tls.as_ref().map(|tls| tls.key.clone()));
-    if let Some(nats) = &config.agh.nats {
+    for nats in [&config.agh.nats, &config.bus].into_iter().flatten() {
         files.extend(nats.token_file.clone());
         files.extend(nats.credentials.clone());
     }
+    if let Store::Postgres(database) = &config.store {
+        files.extend(database.password_file.clone());
+    }
+    files.extend(config.vibe.tokens.clone());
     for agent in &config.vacant.agents {
         files.push(agent.seed.clone());
         files.extend(of_behaviour(&agent.behaviour));

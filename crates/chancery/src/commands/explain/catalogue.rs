@@ -13,6 +13,7 @@ pub(super) fn all() -> Vec<Guide> {
     all.extend(chancery_doors::guide::guides());
     all.extend(chancery_core::guide::guides());
     all.extend(chancery_node::guide::guides());
+    all.extend(chancery_agents::guide::guides());
     all.extend(Exit::ALL.map(of_exit));
     all
 }

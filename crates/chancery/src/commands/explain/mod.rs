@@ -5,7 +5,7 @@ mod page;
 
 use std::io::Write as _;
 
-use chancery_core::guide::Guide;
+use chancery_core::guide::{ADMINISTRATION, Guide};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -50,6 +50,26 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &mut Terminal) -> Outcome {
         }
     }
     Ok(Exit::Done)
+}
+
+/// What is told of a code of a protocol (CH-CLI-3). What a node answers whatever the protocol is known for each.
+pub(crate) fn guide_of(protocol: &str, code: &str) -> Option<Guide> {
+    let groups: &[&str] = match protocol {
+        "agh" => &["agh", "agh reasons on the wire", ADMINISTRATION],
+        "vacant" => &["vacant", "a2a", ADMINISTRATION],
+        other => &[other, ADMINISTRATION],
+    };
+    let all = catalogue::all();
+    let found = groups.iter().find_map(|group| {
+        let is_it = |guide: &&Guide| guide.group == *group && guide.code == code;
+        all.iter().find(is_it)
+    });
+    found.cloned()
+}
+
+/// What to do about a code of a protocol.
+pub(crate) fn next_of(protocol: &str, code: &str) -> Option<&'static str> {
+    guide_of(protocol, code).map(|guide| guide.next)
 }
 
 /// Whether a person who typed this means that code: its name in any case, or the number that JSON-RPC has for it.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::changes::Changes;
 use super::{SourcesOf, Which, World, deal, render};
+use crate::commands::explain::next_of;
 use crate::commands::send::signature_in_words;
 use crate::exit::{Exit, Failed, Failure, Outcome};
 use crate::log::{Lines, LogFile, Note, Summary, message_id, notes_about};
@@ -219,7 +220,7 @@ fn folders(files: &[LogFile]) -> Vec<PathBuf> {
         .filter_map(|file| match file {
             LogFile::Path(path) => Some(path.parent()?.to_owned()),
             LogFile::Store(log) => log.folder().map(Path::to_owned),
-            LogFile::Stdin => None,
+            LogFile::Stdin | LogFile::Live(_) => None,
         })
         .collect();
     folders.dedup();
@@ -280,7 +281,7 @@ fn tell_unit(unit: &[Line], at: usize, terminal: &mut Terminal) -> Result<(), Fa
         Origin::Runtime => "the rules derived it from the first line of its unit",
     };
     writeln!(terminal.out, "  {origin}")?;
-    for (name, value) in &line.meta {
+    for (name, value) in line.meta.iter() {
         if let Some(words) = check_in_words(name, value) {
             writeln!(terminal.out, "  {words}")?;
         }
@@ -349,6 +350,9 @@ fn tell_note(note: &Note, terminal: &mut Terminal) -> Result<(), Failed> {
         )?,
         None => {}
     }
+    if let Some(next) = next_of(text("protocol"), text("code")) {
+        writeln!(terminal.out, "  next: {next}")?;
+    }
     Ok(())
 }
 
@@ -374,7 +378,7 @@ fn as_json(found: &Found) -> Value {
             let mut told = describe(line);
             let meta = line.meta.iter().map(|(name, text)| {
                 (
-                    name.to_string(),
+                    name.to_owned(),
                     serde_json::from_str(text).unwrap_or(Value::Null),
                 )
             });

@@ -85,7 +85,7 @@ impl Which {
 }
 
 /// The log of a journal in PostgreSQL, as far as it is committed now.
-fn log_in(database: &Database, folder: PathBuf) -> Result<LogFile, Failure> {
+pub(crate) fn log_in(database: &Database, folder: PathBuf) -> Result<LogFile, Failure> {
     let store = database_to_read(database)?;
     let seed = read_kept_seed(&store)?.map(|(seed, _)| seed);
     let log = StoreLog::of(store, u64::MAX);
@@ -106,12 +106,12 @@ impl World {
         let beside = || {
             files.iter().find_map(|file| match file {
                 LogFile::Path(path) => seed_kept_in(path.parent()?),
-                LogFile::Stdin | LogFile::Store(_) => None,
+                LogFile::Stdin | LogFile::Store(_) | LogFile::Live(_) => None,
             })
         };
         let kept = files.iter().find_map(|file| match file {
             LogFile::Store(log) => log.seed().cloned(),
-            LogFile::Path(_) | LogFile::Stdin => None,
+            LogFile::Path(_) | LogFile::Stdin | LogFile::Live(_) => None,
         });
         match (self.world.clone().or_else(beside), kept) {
             (Some(path), _) => Ok(Chancery::with_seed(read_seed(&path)?.0)),

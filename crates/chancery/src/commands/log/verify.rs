@@ -60,7 +60,7 @@ pub(super) fn run(args: &VerifyArgs, sources: SourcesOf<'_>, terminal: &mut Term
 /// Place and check of every finding that was kept.
 pub(crate) fn findings(verified: &Verified, files: &[LogFile]) -> Vec<(String, String)> {
     let of_lines = verified.report.findings.iter().map(|finding| {
-        let at = place(verified.place(finding.seq), files);
+        let at = place(verified.nth(finding.line), files);
         (at, finding.check.to_string())
     });
     of_lines.chain(beyond_lines(verified, files)).collect()

@@ -29,8 +29,6 @@ use crate::terminal::{Progress, Terminal};
 
 /// The list of a backup.
 const LIST: &str = "backup.json";
-/// How often a log is read again that was cut into files meanwhile.
-const ATTEMPTS: usize = 5;
 
 /// What a backup says of itself.
 #[derive(Serialize, Deserialize)]
@@ -102,14 +100,8 @@ pub(super) fn backup(config: &Config, into: &Path, terminal: &mut Terminal) -> O
         return Err(secret_file::exists(into).into());
     }
     secret_file::make_private_folder(into)?;
-    let mut attempt = 1;
-    let (head, source) = loop {
-        let source = Source::as_it_is(&place)?;
-        match write_log(source, &into.join(LOG_FILE), terminal) {
-            Err(_) if attempt < ATTEMPTS => attempt += 1,
-            written => break written?,
-        }
-    };
+    let source = Source::as_it_is(&place)?;
+    let (head, source) = write_log(source, &into.join(LOG_FILE), terminal)?;
     if let Some((seed, text)) = &source.seed {
         keep_seed_in(into, seed, text)?;
     }
@@ -131,11 +123,12 @@ fn write_log(
     options.write(true).create(true).truncate(true);
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut out = BufWriter::new(options.open(path).map_err(cannot)?);
-    let mut progress = Progress::of_bytes(source.bytes, terminal);
+    let size = source.size;
+    let mut progress = size.progress(terminal);
     let (mut head, mut unit) = (Head::EMPTY, Unit::after(Head::EMPTY));
     for line in &mut source.lines {
         let line = line.map_err(|error| Failure::damaged(error.to_string()))?;
-        progress.advance(line.len() as u64 + 1);
+        progress.advance(size.of(&line));
         if unit.is_whole_with(line)? {
             head = unit.head;
             for line in std::mem::replace(&mut unit, Unit::after(head)).lines {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::config::{Config, Flags, Sources};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::terminal::{Progress, Terminal};
+use crate::terminal::Terminal;
 use place::{Source, StorePlace, Target};
 
 /// The commands of `store`.
@@ -31,7 +31,7 @@ pub(crate) enum StoreCommand {
     /// Put a backup into the configured store, which has to be empty
     #[command(after_help = "Example:\n  chancery store restore backup-2026-11-16")]
     Restore(RestoreArgs),
-    /// Check the log, and that the rows are those the rules give
+    /// Check the log, and that the rows are those the rules give, also while nodes run
     #[command(after_help = "Example:\n  chancery store check --json")]
     Check,
 }
@@ -39,7 +39,7 @@ pub(crate) enum StoreCommand {
 /// What `store migrate` is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MigrateArgs {
-    /// Where it is: a data directory that no node has open, or postgres://USER@HOST/DATABASE
+    /// Where it is: a data directory that no node has open, or postgres://USER@HOST/DATABASE with no node on the journal
     #[arg(long, value_name = "PLACE")]
     from: String,
     /// Where it goes: the same
@@ -94,9 +94,10 @@ fn migrate(args: &MigrateArgs, terminal: &mut Terminal) -> Outcome {
 
 /// Brings a log and what is beside it to a store. Gives its head there.
 fn bring(source: Source, to: &StorePlace, terminal: &Terminal) -> Result<Head, Failure> {
-    let mut progress = Progress::of_bytes(source.bytes, terminal);
+    let size = source.size;
+    let mut progress = size.progress(terminal);
     let target = Target::open(to, source.seed.as_ref())?;
-    let told = |line: &bytes::Bytes| progress.advance(line.len() as u64 + 1);
+    let told = |line: &bytes::Bytes| progress.advance(size.of(line));
     let copied = copy_log(&source.suite(), source.lines, &*target.store, told);
     let head = copied.map_err(not_copied)?;
     progress.finish();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use chancery_core::protocol::Suite as _;
 use chancery_node::suite::Chancery;
 use chancery_store::{
-    Beside, DirLock, Embedded, LockError, Options, Store, StoreError, ops_in, recover,
+    Beside, DirLock, Embedded, LockError, Options, Postgres, Store, StoreError, ops_in, recover,
 };
 
 use crate::config::{self, Config, Database};
@@ -16,7 +16,8 @@ use crate::host::{
     SeedText, database_to_read, keep_seed_in, open_database, read_kept_seed, read_seed,
     seed_kept_in,
 };
-use crate::log::{Lines, LogFile, StoreLog, find};
+use crate::log::{Lines, LiveLog, LogFile, StoreLog, find};
+use crate::terminal::{Progress, Terminal};
 
 /// Memory for rows while a log is copied.
 const CACHE_BYTES: u64 = 256 << 20;
@@ -59,13 +60,38 @@ impl StorePlace {
     }
 }
 
+/// How much there is to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Size {
+    /// About so many bytes, where that is known.
+    Bytes(Option<u64>),
+    Lines(u64),
+}
+
+impl Size {
+    /// Shows how far the reading of it is.
+    pub(super) fn progress(self, terminal: &Terminal) -> Progress {
+        match self {
+            Self::Bytes(bytes) => Progress::of_bytes(bytes, terminal),
+            Self::Lines(lines) => Progress::of_steps(lines, terminal),
+        }
+    }
+
+    /// What a line is of it.
+    pub(super) fn of(self, line: &Bytes) -> u64 {
+        match self {
+            Self::Bytes(_) => line.len() as u64 + 1,
+            Self::Lines(_) => 1,
+        }
+    }
+}
+
 /// A log, and what is beside it.
 pub(super) struct Source {
     pub(super) lines: Box<dyn Iterator<Item = Result<Bytes, StoreError>>>,
     pub(super) seed: Option<SeedText>,
     pub(super) beside: Beside,
-    /// About how many bytes the lines have, where that is known.
-    pub(super) bytes: Option<u64>,
+    pub(super) size: Size,
     /// Keeps nodes away while it is read.
     _lock: Option<DirLock>,
 }
@@ -84,7 +110,11 @@ impl Source {
                     ..Self::in_directory(dir)?
                 })
             }
-            StorePlace::Database(database) => Self::in_database(database),
+            StorePlace::Database(database) => {
+                let store = database_to_read(database)?;
+                unattended(&store, database)?;
+                Self::in_store(store)
+            }
         }
     }
 
@@ -92,7 +122,7 @@ impl Source {
     pub(super) fn as_it_is(place: &StorePlace) -> Result<Self, Failure> {
         match place {
             StorePlace::Directory(dir) => Self::in_directory(dir),
-            StorePlace::Database(database) => Self::in_database(database),
+            StorePlace::Database(database) => Self::in_store(database_to_read(database)?),
         }
     }
 
@@ -104,10 +134,10 @@ impl Source {
 
     /// The log files in a directory, with what else is known to be beside them.
     pub(super) fn of_files(dir: &Path, beside: Beside) -> Result<Self, Failure> {
-        let lines = Lines::of(find(&[dir.to_owned()])?);
-        let seed = seed_kept_in(dir).map(|path| read_seed(&path)).transpose()?;
+        let lines = Lines::of(vec![live_log(dir)?]);
+        let seed = seed_in(dir)?;
         Ok(Self {
-            bytes: lines.total_bytes(),
+            size: Size::Bytes(lines.total_bytes()),
             lines: Box::new(whole_lines(lines)),
             seed,
             beside,
@@ -115,15 +145,14 @@ impl Source {
         })
     }
 
-    fn in_database(database: &Database) -> Result<Self, Failure> {
-        let store = database_to_read(database)?;
+    fn in_store(store: Arc<Postgres>) -> Result<Self, Failure> {
         let beside = Beside::of(&*store).map_err(unreadable)?;
         let seed = read_kept_seed(&store)?;
         // Not before what is beside it.
-        store.follow().map_err(unreadable)?;
+        let head = store.follow().map_err(unreadable)?;
         Ok(Self {
-            bytes: None,
-            lines: Box::new(lines_of(store)),
+            size: Size::Lines(head.seq),
+            lines: Box::new(lines_of(committed(store))),
             seed,
             beside,
             _lock: None,
@@ -136,16 +165,40 @@ impl Source {
     }
 }
 
-fn suite(seed: Option<&SeedText>) -> Chancery {
+/// The lines that are committed in a store now.
+pub(super) fn committed(store: Arc<dyn Store>) -> LogFile {
+    LogFile::Store(StoreLog::of(store, u64::MAX))
+}
+
+/// The log in a directory as it is now, also while a node writes to it.
+pub(super) fn live_log(dir: &Path) -> Result<LogFile, Failure> {
+    let cannot =
+        |error: std::io::Error| Failure::damaged(format!("cannot read {}: {error}", dir.display()));
+    match LiveLog::of(dir).map_err(cannot)? {
+        Some(log) => Ok(LogFile::Live(log)),
+        // It says what a directory without a log lacks.
+        None => Err(match find(&[dir.to_owned()]) {
+            Err(failure) => failure,
+            Ok(_) => Failure::usage(format!("there is no log in {}", dir.display())),
+        }),
+    }
+}
+
+/// The seed that is kept in a directory.
+pub(super) fn seed_in(dir: &Path) -> Result<Option<SeedText>, Failure> {
+    seed_kept_in(dir).map(|path| read_seed(&path)).transpose()
+}
+
+/// The rules over a world.
+pub(super) fn suite(seed: Option<&SeedText>) -> Chancery {
     match seed {
         Some((seed, _)) => Chancery::with_seed(Arc::clone(seed)),
         None => Chancery::default(),
     }
 }
 
-/// The lines that are committed in a store now.
-pub(super) fn lines_of(store: Arc<dyn Store>) -> impl Iterator<Item = Result<Bytes, StoreError>> {
-    let log = LogFile::Store(StoreLog::of(store, u64::MAX));
+/// The lines of one log.
+pub(super) fn lines_of(log: LogFile) -> impl Iterator<Item = Result<Bytes, StoreError>> {
     whole_lines(Lines::of(vec![log]))
 }
 
@@ -183,6 +236,7 @@ impl Target {
             StorePlace::Directory(dir) => open_directory(dir, seed)?,
             StorePlace::Database(database) => {
                 let store = open_database(database, CACHE_BYTES, true)?;
+                unattended(&store, database)?;
                 if let Some((_, text)) = seed {
                     store.keep_seed(text).map_err(unreadable)?;
                 }
@@ -218,6 +272,18 @@ fn open_directory(dir: &Path, seed: Option<&SeedText>) -> Result<Arc<Embedded>, 
 
 fn in_use(error: LockError) -> Failure {
     Failure::usage(error.to_string()).next("stop the node first")
+}
+
+/// A node on the journal would have what is moved under its feet.
+fn unattended(store: &Postgres, database: &Database) -> Result<(), Failure> {
+    if !store.is_attended().map_err(unreadable)? {
+        return Ok(());
+    }
+    let journal = &database.journal;
+    Err(
+        Failure::usage(format!("a node runs on the journal {journal}"))
+            .next("stop all its nodes first; one that was killed counts as gone after 5 seconds"),
+    )
 }
 
 pub(super) fn unreadable(error: StoreError) -> Failure {

@@ -1,7 +1,7 @@
 //! `chancery vacant call`: discover, check the card, sign, post, verify the answer (VA-DSP-5, VA-DSP-6, VA-A2A-12).
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::digest::hex;
@@ -59,11 +59,7 @@ pub(crate) struct CallArgs {
 /// Calls, and tells the verified answer.
 pub(crate) fn run(args: &CallArgs, terminal: &mut Terminal) -> Outcome {
     let key = secret_file::read_key(&args.key)?;
-    let state = args.state.clone().unwrap_or_else(|| {
-        let mut name = args.key.clone().into_os_string();
-        name.push(".chains");
-        name.into()
-    });
+    let state = args.state.clone().unwrap_or_else(|| state_of(&args.key));
     let chains = Chains::read(&state)?;
     let (card, answer) = block_on(async {
         let card = match &args.capability {
@@ -84,7 +80,8 @@ pub(crate) fn run(args: &CallArgs, terminal: &mut Terminal) -> Outcome {
             },
         };
         caller.settle_pending().await?;
-        let answer = caller.call(&args.text).await?;
+        let answer = caller.call(Payload::text(Role::User, args.text.as_str()), None);
+        let answer = answer.await?;
         Ok::<_, Failure>((card, answer))
     })?;
     let says = answer.0.payload.joined();
@@ -100,6 +97,13 @@ pub(crate) fn run(args: &CallArgs, terminal: &mut Terminal) -> Outcome {
         writeln!(terminal.out, "{says}")?;
     }
     Ok(Exit::Done)
+}
+
+/// Where the chains of a caller are kept unless it says otherwise.
+pub(super) fn state_of(key: &Path) -> PathBuf {
+    let mut name = key.as_os_str().to_owned();
+    name.push(".chains");
+    name.into()
 }
 
 /// What the user typed is the user's; another host is somebody else's word.
@@ -154,18 +158,19 @@ async fn find(args: &CallArgs) -> Result<CapabilityCard, Failure> {
     CapabilityCard::deserialize(&blob).map_err(told)
 }
 
-struct Caller {
-    key: SigningKey,
-    target: VacantId,
-    chains: Chains,
-    endpoint: Url,
-    named_by: NamedBy,
-    profile: Profile,
+/// Who calls one target, on the chain that the two have.
+pub(super) struct Caller {
+    pub(super) key: SigningKey,
+    pub(super) target: VacantId,
+    pub(super) chains: Chains,
+    pub(super) endpoint: Url,
+    pub(super) named_by: NamedBy,
+    pub(super) profile: Profile,
 }
 
 impl Caller {
     /// A call that was on its way when the program ended is sent again: its target knows whether it took it.
-    async fn settle_pending(&mut self) -> Result<(), Failure> {
+    pub(super) async fn settle_pending(&mut self) -> Result<(), Failure> {
         let Some(body) = self.chains.pending(&self.target) else {
             return Ok(());
         };
@@ -180,16 +185,25 @@ impl Caller {
         }
     }
 
-    async fn call(&mut self, text: &str) -> Result<(Envelope, Verified), Failure> {
+    /// Calls, and gives the verified answer.
+    pub(super) async fn call(
+        &mut self,
+        payload: Payload,
+        idempotency_key: Option<String>,
+    ) -> Result<(Envelope, Verified), Failure> {
+        let idempotency_key = match idempotency_key {
+            Some(key) => key,
+            None => v4(*secret_file::random::<16>()?).to_string(),
+        };
         let standing = self.chains.standing(&self.target)?;
         let draft = Draft {
             from: VacantId::of(&self.key),
             to: self.target,
-            payload: Payload::text(Role::User, text),
+            payload,
             sequence_no: standing.request.next_sequence_no().map_err(told)?,
             prev: standing.request.chain_tip,
             timestamp: Clock::System.now(),
-            idempotency_key: v4(*secret_file::random::<16>()?).to_string(),
+            idempotency_key,
             profile: self.profile,
         };
         let profile = draft.profile_of_payload();

@@ -4,6 +4,7 @@ mod abroad;
 mod call;
 mod chains;
 mod search;
+pub(crate) mod send;
 mod serve;
 mod verify;
 
@@ -18,6 +19,7 @@ use chancery_vacant::id::VacantId;
 use clap::Subcommand;
 use serde_json::json;
 
+use super::explain;
 use crate::config::{Flags, Sources};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::secret_file;
@@ -145,5 +147,6 @@ fn prune(args: &PruneArgs, terminal: &mut Terminal) -> Outcome {
 
 /// A protocol error as the program tells it: exit 1, with its code (VA-CLI-2).
 fn told(error: ProtocolError) -> Failure {
-    Failure::no(format!("{}: {error}", error.code()))
+    let failure = Failure::no(format!("{}: {error}", error.code()));
+    failure.explained(explain::guide_of("vacant", error.code()).as_ref())
 }

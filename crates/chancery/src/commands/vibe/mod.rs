@@ -10,6 +10,7 @@ use clap::Subcommand;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::explain;
 use crate::client::{Answered, NodeClient};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::Terminal;
@@ -165,6 +166,7 @@ impl Sent {
             ("path", told.param.as_deref()),
             ("details", details.as_deref()),
             ("requirement", requirement),
+            ("next", explain::next_of("vibe", &told.code)),
         ];
         for (name, text) in lines {
             if let Some(text) = text {

@@ -25,7 +25,7 @@ pub(super) async fn ask(kit: &mut Kit<'_>) -> Result<(), Failure> {
     deal::ask(kit).await
 }
 
-async fn expect(
+pub(super) async fn expect(
     kit: &mut Kit<'_>,
     requirement: &'static str,
     asked: &str,

@@ -100,6 +100,19 @@ impl<'f> Client<'f> {
 
     /// Sends an envelope once. `id` is what identifies it on the log, if it comes there.
     pub fn send(&mut self, path: &str, body: &[u8], id: &str) -> (Sent, u64) {
+        let (sent, begun) = self.ask(path, body);
+        let mut ids = self.fleet.ids.lock().unwrap();
+        match &sent {
+            Sent::Told(answer) if answer.status == 200 => ids.acknowledged.insert(id.to_owned()),
+            Sent::Unknown => ids.unknown.insert(id.to_owned()),
+            Sent::Told(_) | Sent::NotTaken => false,
+        };
+        drop(ids);
+        (sent, begun)
+    }
+
+    /// Asks once; also gives when that began.
+    pub fn ask(&mut self, path: &str, body: &[u8]) -> (Sent, u64) {
         if self.chance(WANDERS) {
             self.turn_away();
         }
@@ -118,17 +131,8 @@ impl<'f> Client<'f> {
             }
             Err(_) => Sent::Unknown,
         };
-        match &sent {
-            Sent::Told(answer) if answer.status == 200 => {
-                let mut ids = self.fleet.ids.lock().unwrap();
-                ids.acknowledged.insert(id.to_owned());
-            }
-            Sent::Told(_) => {}
-            Sent::NotTaken => self.turn_away(),
-            Sent::Unknown => {
-                self.fleet.ids.lock().unwrap().unknown.insert(id.to_owned());
-                self.turn_away();
-            }
+        if !matches!(sent, Sent::Told(_)) {
+            self.turn_away();
         }
         (sent, begun)
     }

@@ -1,6 +1,7 @@
 //! A vacant behind the A2A bindings (section 16): `POST …/a2a`, and `…/a2a/v1/…` for HTTP+JSON.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use chancery_core::json::Place;
@@ -108,13 +109,14 @@ impl Agent for VacantAgent {
     }
 
     async fn take(&self, incoming: Incoming) -> Result<Taken, Fault> {
+        let since = Instant::now();
         let heard = self.read(&incoming);
         let heard = match heard {
             Ok(heard) => heard,
             Err(error) => return Err(self.refused(error.into())),
         };
         match heard {
-            Heard::Envelope(envelope) => self.take_signed(*envelope, incoming.mode).await,
+            Heard::Envelope(envelope) => self.take_signed(*envelope, incoming.mode, since).await,
             Heard::Plain(payload) => {
                 let settings = self.vacants.office().gate().settings();
                 if settings.vacant.require_envelope {
@@ -159,9 +161,15 @@ impl VacantAgent {
         Ok(Heard::Plain(payload))
     }
 
-    async fn take_signed(&self, envelope: Envelope, mode: Mode) -> Result<Taken, Fault> {
-        let accepted = self.vacants.accept(&self.at, envelope, Binding::A2a).await;
-        let call = accepted.map_err(|refusal| self.told(&refusal))?;
+    async fn take_signed(
+        &self,
+        envelope: Envelope,
+        mode: Mode,
+        since: Instant,
+    ) -> Result<Taken, Fault> {
+        let binding = Binding::A2a;
+        let accepted = self.vacants.accept(&self.at, envelope, binding, since);
+        let call = accepted.await.map_err(|refusal| self.told(&refusal))?;
         if mode == Mode::Immediate {
             return Ok(self.as_task(call));
         }

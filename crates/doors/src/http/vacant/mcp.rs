@@ -1,6 +1,7 @@
 //! A vacant behind MCP (section 17): two tools, the same chains as everywhere else.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use chancery_core::refusal::Refusal;
 use chancery_node::vacants::{Binding, HostedVacant, Vacants};
@@ -48,9 +49,12 @@ impl VacantTools {
 
     /// Rows 2 to 8 of VA-SRV-4, as on every other binding (VA-MCP-4).
     async fn vacant_call(&self, arguments: &Map<String, Value>) -> Result<Value, Refusal> {
+        let since = Instant::now();
         let message = self.read(arguments).map_err(Refusal::from);
         let message = message.inspect_err(|refusal| self.vacants.note_refused(refusal))?;
-        let call = self.vacants.accept(&self.at, message, Binding::Native);
+        let call = self
+            .vacants
+            .accept(&self.at, message, Binding::Native, since);
         let answer = self.vacants.finish(call.await?).await?;
         let message: Value =
             serde_json::from_slice(&answer).map_err(|_| ProtocolError::BehaviourFailed)?;

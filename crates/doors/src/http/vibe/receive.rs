@@ -9,24 +9,41 @@ use chancery_core::refusal::Refusal;
 use chancery_vibe::code::Code;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::request::Parts;
+use http_body::Body;
 
 use super::super::access::{Bearer, bearer_token};
 use super::super::body::BodyFault;
 use super::super::door::{Call, HttpDoor};
+use super::super::guard::is_at_home;
 use super::super::reply::Reply;
+use super::super::router::Shape;
 use super::answers::{accepted, at_the_door, refused};
 use super::token_of;
 
 /// The largest body (VC-ENV-18).
 const BODY_BYTES: usize = 262_144;
 
-/// Takes in one envelope. The checks of the transport come in the order of VC-PIPE-1: content type, size, token.
+/// The same as [`receive`], for a call that came through the router.
 pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
-    let headers = call.parts.headers;
-    let result = match enter(&door, &headers, call.body).await {
+    receive(&door, &call.parts, call.body).await
+}
+
+/// Takes in one envelope. The checks of the transport come in the order of VC-PIPE-1: content type, size, token.
+pub(crate) async fn receive<B>(door: &HttpDoor, parts: &Parts, body: B) -> Reply
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if door.is_stopping() {
+        return Shape::Vibe.stopping();
+    }
+    if door.is_dev() && !is_at_home(parts) {
+        return Shape::Vibe.foreign();
+    }
+    let result = match enter(door, &parts.headers, body).await {
         Ok((body, key, token)) => {
             let key = key.as_deref();
-            door.office.receive_vibe(body, key, token.as_ref()).await
+            door.office.receive_vibe(body, key, token.as_deref()).await
         }
         Err(refusal) => {
             door.office.note_rejection(ProtocolName::Vibe, &refusal);
@@ -39,13 +56,12 @@ pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
     }
 }
 
-type Entered = (Bytes, Option<String>, Option<TokenRecord>);
+type Entered = (Bytes, Option<String>, Option<Arc<TokenRecord>>);
 
-async fn enter(
-    door: &HttpDoor,
-    headers: &HeaderMap,
-    body: axum::body::Body,
-) -> Result<Entered, Refusal> {
+async fn enter<B>(door: &HttpDoor, headers: &HeaderMap, body: B) -> Result<Entered, Refusal>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let (body, key) = read(door, headers, body).await?;
     if door.is_dev() {
         return Ok((body, key, None));
@@ -57,11 +73,14 @@ async fn enter(
     }
 }
 
-async fn read(
+async fn read<B>(
     door: &HttpDoor,
     headers: &HeaderMap,
-    body: axum::body::Body,
-) -> Result<(Bytes, Option<String>), Refusal> {
+    body: B,
+) -> Result<(Bytes, Option<String>), Refusal>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     if !is_json(headers) {
         return Err(at_the_door(Code::UnsupportedMediaType));
     }
@@ -74,7 +93,7 @@ async fn read(
             BodyFault::Late | BodyFault::Broken => at_the_door(Code::MalformedJson),
             BodyFault::Full => at_the_door(Code::Overloaded),
         })?;
-    Ok((body, key_header(headers)?))
+    Ok((body, key_header(headers)))
 }
 
 /// Whether the body says that it is JSON and not compressed.
@@ -94,18 +113,19 @@ fn is_json(headers: &HeaderMap) -> bool {
     is_plain && essence.is_some_and(|text| text.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// The header `Idempotency-Key`; one that is no text or is there twice agrees with no field (VC-HTTP-3).
-fn key_header(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+/// The header `Idempotency-Key` (VC-HTTP-3). It is compared with the envelope's own once that is read: what is wrong with
+/// the header itself comes no earlier.
+fn key_header(headers: &HeaderMap) -> Option<String> {
     let mut keys = headers.get_all("idempotency-key").iter();
-    match (keys.next(), keys.next()) {
-        (None, _) => Ok(None),
-        (Some(key), None) => match std::str::from_utf8(key.as_bytes()) {
-            Ok(text) => Ok(Some(text.to_owned())),
-            Err(_) => Err(at_the_door(Code::IdempotencyKeyMismatch)),
-        },
-        (Some(_), Some(_)) => Err(at_the_door(Code::IdempotencyKeyMismatch)),
-    }
+    let key = match (keys.next()?, keys.next()) {
+        (key, None) => std::str::from_utf8(key.as_bytes()).unwrap_or(AGREES_WITH_NONE),
+        (_, Some(_)) => AGREES_WITH_NONE,
+    };
+    Some(key.to_owned())
 }
+
+/// An idempotency key is never empty.
+const AGREES_WITH_NONE: &str = "";
 
 /// Sends an envelope to which the node adds `msg_id` and `ts`.
 pub(crate) async fn send(door: Arc<HttpDoor>, call: Call) -> Reply {

@@ -6,7 +6,6 @@ mod races;
 mod rows;
 mod windows;
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chancery_store::{Embedded, Memory, Postgres, Store};
@@ -83,8 +82,7 @@ impl Factory for OfMemory {
 pub struct OfPostgres(String);
 
 fn server() -> &'static str {
-    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
-    SERVER.get_or_init(PostgresServer::start).url()
+    PostgresServer::shared().url()
 }
 
 impl OfPostgres {

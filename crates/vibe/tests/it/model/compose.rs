@@ -452,6 +452,7 @@ impl Model {
         } else {
             self.fresh("cert")
         };
+        let cert_ttl_s = self.world.policy.cert_ttl_s;
         let known = self.sessions.get(session).cloned();
         let at = known
             .as_ref()
@@ -461,12 +462,12 @@ impl Model {
             json!({"cert_id": cert_id, "mandate_id": "none", "offer_id": offer_id, "merchant_id": "m1", "sku_id": "s1",
                 "qty": 1, "unit_price": 10, "total": 10, "currency": "USD", "checks": {"constraint_fit": true,
                 "claim_grounding": true, "inventory_availability": true, "reputation_threshold": true},
-                "policy_version": "verify-1", "issued_at": noon(at), "expires_at": noon(at + 900)})
+                "policy_version": "verify-1", "issued_at": noon(at), "expires_at": noon(at + cert_ttl_s)})
         });
         if dice.chance(6) {
             let lie = [
                 ("total", json!(20)),
-                ("expires_at", json!(noon(at + 901))),
+                ("expires_at", json!(noon(at + cert_ttl_s + 1))),
                 ("issued_at", json!(noon(at + 1))),
             ];
             let (name, value) = dice.of(&lie);

@@ -78,6 +78,10 @@ impl Model {
         if dice.chance(50) {
             payload["evidence"] = json!([dice.key(&self.known)]);
         }
+        if dice.chance(20) {
+            // Now and then what was to be kept: as a member that the table does not name (VC-ENV-16).
+            payload["x_limit"] = json!(dice.of(&[91_353, 60_003, 200_003, 44_444]));
+        }
         let way = (AUTHORIZATION, ADJUDICATOR, "platform.open_dispute");
         self.envelope(way, &session, None, payload)
     }

@@ -80,7 +80,16 @@ impl Model {
     /// Section 6, as far as the model's envelopes go: they hold private values as numbers or not at all.
     fn check_private(&self, envelope: &Envelope) -> Result<(), Code> {
         let own: Vec<u64> = if envelope.is_buyers() {
-            let session = self.sessions.get(&envelope.session);
+            // VC-CLR-16: a dispute has the store of the session that its order came from, from its first envelope on.
+            let order = match envelope.kind {
+                "platform.open_dispute" => self.transactions.get(envelope.text("tx_id")),
+                _ => None,
+            };
+            let origin = order.map(|order| &self.orders[order].session);
+            let session = match self.sessions.get(&envelope.session) {
+                None => origin.and_then(|origin| self.sessions.get(origin)),
+                known => known,
+            };
             session.map_or_else(Vec::new, |session| session.private.clone())
         } else if envelope.from.starts_with("merchant") && !envelope.kind.starts_with("delegate") {
             let merchant = self.merchant_of(envelope);

@@ -28,7 +28,7 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
 use serde_json::{Value, json};
 
 use self::dice::Dice;
-use self::state::{Model, Outcome, PHASES, World};
+use self::state::{Model, Outcome, PHASES, Policy, World};
 use self::table::TABLE;
 use crate::replay::{lines, replay, tell};
 use crate::support::{Desk, noon, seed};
@@ -75,6 +75,12 @@ fn start() -> World {
         world.stock.insert(item(merchant, sku), (6, 0));
     }
     world.reputation = BTreeMap::from([("m1".to_owned(), 700), ("m2".to_owned(), 500)]);
+    // None is what a node takes without being told, and an authorization ends before its certificate.
+    world.policy = Policy {
+        cert_ttl_s: 700,
+        auth_ttl_s: 250,
+        min_reputation: 450,
+    };
     world
 }
 
@@ -90,7 +96,9 @@ fn as_seed(world: &World) -> Value {
     };
     let stock = |((merchant, sku), (on_hand, reserved)): (&(String, String), &(u64, u64))| json!({"merchant_id": merchant, "sku_id": sku, "on_hand": on_hand, "reserved": reserved});
     json!({
-        "seed_id": "model", "currency": "USD", "policy": {},
+        "seed_id": "model", "currency": "USD",
+        "policy": {"cert_ttl_s": world.policy.cert_ttl_s, "auth_ttl_s": world.policy.auth_ttl_s,
+            "min_reputation": world.policy.min_reputation},
         "merchants": [{"merchant_id": "m1", "name": "One", "account_id": "a_m1"},
             {"merchant_id": "m2", "name": "Two", "account_id": "a_m2"}],
         "catalog": world.catalog.iter().map(listing).collect::<Vec<_>>(),

@@ -9,9 +9,6 @@ use super::state::{
 };
 use crate::support::{noon, seconds};
 
-/// Seconds that certificates and authorizations live.
-const TTL_S: u64 = 900;
-
 /// Whether a list that may be null has a member.
 fn among(list: &Value, wanted: &str) -> bool {
     list.is_null() || texts(list).iter().any(|item| item == wanted)
@@ -92,7 +89,8 @@ impl Model {
             && at < mandate.expiry;
         let grounded = |claim: &String| goal.is_some_and(|goal| goal.claims.contains(claim));
         let (on_hand, reserved) = self.world.stock[&item];
-        let least = hard["min_reputation"].as_i64().unwrap_or(0);
+        let least = hard["min_reputation"].as_i64();
+        let least = least.unwrap_or(self.world.policy.min_reputation);
         [
             fits,
             offer.claims.iter().all(grounded),
@@ -112,7 +110,9 @@ impl Model {
         let (mandate_id, offer) = self.matched(session, offer_id, at)?;
         let mandate = &self.mandates[&mandate_id];
         let [fit, grounding, stock, standing] = self.checks(mandate, &offer, at);
-        let ends = (at + TTL_S).min(offer.expires).min(mandate.expiry);
+        let ends = (at + self.world.policy.cert_ttl_s)
+            .min(offer.expires)
+            .min(mandate.expiry);
         Ok(json!({
             "cert_id": cert_id, "mandate_id": mandate_id, "offer_id": offer_id, "merchant_id": offer.merchant,
             "sku_id": offer.sku, "qty": offer.qty, "unit_price": offer.price, "total": offer.total, "currency": "USD",
@@ -134,7 +134,9 @@ impl Model {
         }
         let issued = seconds(&envelope.payload["issued_at"]);
         let ends = seconds(&envelope.payload["expires_at"]);
-        let latest = (issued + TTL_S).min(offer.expires).min(mandate.expiry);
+        let latest = (issued + self.world.policy.cert_ttl_s)
+            .min(offer.expires)
+            .min(mandate.expiry);
         let mut truth = self.attestation(session, offer_id, cert_id, at)?;
         truth["issued_at"] = envelope.payload["issued_at"].clone();
         truth["expires_at"] = envelope.payload["expires_at"].clone();
@@ -257,7 +259,7 @@ impl Model {
         let auth = Auth {
             id: object("auth", &envelope.id),
             account: account_id.to_owned(),
-            until: (at + TTL_S).min(cert.expires),
+            until: (at + self.world.policy.auth_ttl_s).min(cert.expires),
             state: "live",
         };
         holds.push((auth.id.clone(), offer.total, auth.until));

@@ -222,7 +222,7 @@ pub struct Bound {
     pub number: usize,
 }
 
-/// Accounts, stocks and scores.
+/// Accounts, stocks, scores and the policy.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// Owner, currency, balance.
@@ -233,6 +233,15 @@ pub struct World {
     /// Attributes, whether refundable.
     pub catalog: BTreeMap<(String, String), (Vec<String>, bool)>,
     pub rulings: BTreeMap<String, Value>,
+    pub policy: Policy,
+}
+
+/// What the seed's policy says of times and scores (VC-WLD-1).
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    pub cert_ttl_s: u64,
+    pub auth_ttl_s: u64,
+    pub min_reputation: i64,
 }
 
 /// The account of a merchant.
