@@ -20,7 +20,8 @@ const CART: &str = "ap2_cart_mandate";
 const CART_OF_AP2: &str = "cart_mandate";
 const CONFIRM: &str = "user_cart_confirmation_required";
 const DESCRIPTION: &str = "natural_language_description";
-/// The label of a total that this protocol has no label for: a total with this very label comes back without it.
+/// The label of a total that this protocol has no label for. One that is called so itself gets a blank more on the way out,
+/// and loses it on the way in: nothing is lost (VC-AP2-1).
 const TOTAL: &str = "Total";
 
 /// Why something cannot be projected.
@@ -139,8 +140,15 @@ pub fn export_payment(payment: &Value<'_>) -> Result<Vec<u8>, Ap2Fault> {
         .with("currency", currency)
         .with("value", amount);
     total.insert("amount", money);
-    if !total.contains("label") {
-        total.insert("label", TOTAL);
+    match total.get("label").and_then(Value::as_str) {
+        Some(own) if is_total(own) => {
+            let longer = [own, " "].concat();
+            total.insert("label", longer);
+        }
+        None if !total.contains("label") => {
+            total.insert("label", TOTAL);
+        }
+        _ => {}
     }
     payment.insert(
         "payment_details_total",
@@ -161,8 +169,12 @@ pub fn import_payment(contents: &Value<'_>) -> Result<Vec<u8>, Ap2Fault> {
     let mut total = object(Some(&total), path)?.clone();
     let money = total.remove("amount");
     let mut money = object(money.as_ref(), "$.payment_details_total.amount")?.clone();
-    if total.get("label").and_then(Value::as_str) == Some(TOTAL) {
-        total.remove("label");
+    let label = total.get("label").and_then(Value::as_str);
+    if let Some(label) = label.filter(|label| is_total(label)).map(str::to_owned) {
+        match label.strip_suffix(' ') {
+            Some(own) => drop(total.insert("label", own.to_owned())),
+            None => drop(total.remove("label")),
+        }
     }
     for (name, here) in [("currency", "currency"), ("value", "amount")] {
         let value = money.remove(name);
@@ -173,6 +185,11 @@ pub fn import_payment(contents: &Value<'_>) -> Result<Vec<u8>, Ap2Fault> {
     only(&money, &[], "$.payment_details_total.amount")?;
     payment.insert("payment_details_total", total);
     Ok(written(&Value::Object(payment)))
+}
+
+/// Whether a label is that of a total without one, with any number of blanks behind it.
+fn is_total(label: &str) -> bool {
+    label.trim_end_matches(' ') == TOTAL
 }
 
 fn object<'v, 'a>(value: Option<&'v Value<'a>>, path: &str) -> Result<&'v Object<'a>, Ap2Fault> {

@@ -66,8 +66,8 @@ enum Sort {
     Signed,
 }
 
-/// The sort of the member `name` of an object that is itself held by `parent` (VC-MON-2).
-fn sort_of(name: &str, parent: Option<&str>) -> Sort {
+/// Whether a member of that name is money, wherever it stands (VC-MON-2).
+fn is_money(name: &str) -> bool {
     const NAMES: [&str; 8] = [
         "budget",
         "amount",
@@ -79,10 +79,16 @@ fn sort_of(name: &str, parent: Option<&str>) -> Sort {
         "max_budget",
     ];
     const ENDINGS: [&str; 5] = ["_price", "_amount", "_total", "_budget", "_fee"];
+    NAMES.contains(&name) || ENDINGS.iter().any(|end| name.ends_with(end))
+}
+
+/// The sort of the member `name` of an object that is itself held by `parent` (VC-MON-2).
+fn sort_of(name: &str, parent: Option<&str>) -> Sort {
     match (name, parent) {
         ("delta", Some("entries" | "ledger_deltas")) => Sort::Signed,
-        ("value", Some("amount")) => Sort::Money,
-        _ if NAMES.contains(&name) || ENDINGS.iter().any(|end| name.ends_with(end)) => Sort::Money,
+        // Where an object stands for an amount of money, this is the amount.
+        ("value", Some(parent)) if is_money(parent) => Sort::Money,
+        _ if is_money(name) => Sort::Money,
         _ => Sort::Other,
     }
 }

@@ -22,7 +22,7 @@ use chancery_vibe::code::{Code, Fault};
 use chancery_vibe::flight::FlightKey;
 use chancery_vibe::message::{self, Message};
 use chancery_vibe::rules::{check_static, inbox};
-use chancery_vibe::settings::Settings;
+use chancery_vibe::settings::{Clock, Settings};
 use chancery_vibe::state::{Session, key};
 use chancery_vibe::world::change::{Act, Change};
 use chancery_vibe::world::read::{self, Reader};
@@ -377,7 +377,11 @@ impl Office {
 
     /// Certificates that wait for a caller's word (VC-GATE-5).
     pub fn vibe_approvals(&self, reader: &Reader) -> Result<Vec<u8>, StoreError> {
-        read::approvals(&self.rows(), reader, self.gate().clock().now()).map_err(damaged)
+        let now = match self.gate().settings().vibe.clock {
+            Clock::Envelope => None,
+            Clock::Wall => Some(self.gate().clock().now()),
+        };
+        read::approvals(&self.rows(), reader, now).map_err(damaged)
     }
 
     /// The inbox that a caller means by an address; none when it may not read it or nothing tells whose it is.
@@ -451,10 +455,14 @@ pub fn vibe_reader(token: Option<&TokenRecord>) -> Reader {
     )
 }
 
-/// Who reads approvals: the scope `approve` sees all of them.
+/// Who reads approvals: the scope `approve` sees all of them, unless its holder acts for one consumer and could answer that
+/// one's alone (VC-ADR-8).
 pub fn vibe_approver(token: Option<&TokenRecord>) -> Reader {
+    let answers_all = |token: &TokenRecord| {
+        token.consumer_id.is_none() && token.scopes.iter().any(|scope| scope == APPROVE)
+    };
     match token {
-        Some(token) if token.scopes.iter().any(|scope| scope == APPROVE) => Reader::Psp,
+        Some(token) if answers_all(token) => Reader::Psp,
         token => vibe_reader(token),
     }
 }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use chancery_core::admin::{self, Config, TokenRecord};
 use chancery_core::decision::{Before, Cx, Open, Stop, Verdict};
-use chancery_core::keys::Keyring;
+use chancery_core::keys::{KeyRecord, Keyring};
 use chancery_core::line::{Draft, ProtocolName};
 use chancery_core::protocol::{Caller, Door, Input, Protocol};
 use chancery_core::refusal::Refusal;
@@ -88,7 +88,7 @@ impl Host {
         for record in seed.key_records() {
             host.administer(&admin::Act::Key(record))?;
         }
-        host.keyring = admin::keyring(&host.rows).map_err(|damage| damage.to_string())?;
+        host.follow_keys()?;
         for (_, record) in tokens.iter().flatten() {
             host.administer(&admin::Act::Token(record.clone()))?;
         }
@@ -150,6 +150,18 @@ impl Host {
                 lines_added,
             },
         }
+    }
+
+    /// Puts a key on record, or another state of it. Signatures are still checked against the keys as they were, until
+    /// [`Host::follow_keys`]: as for an envelope that is on its way meanwhile.
+    pub fn record_key(&mut self, record: KeyRecord) -> Result<(), String> {
+        self.administer(&admin::Act::Key(record))
+    }
+
+    /// Checks signatures against the keys as they are now.
+    pub fn follow_keys(&mut self) -> Result<(), String> {
+        self.keyring = admin::keyring(&self.rows).map_err(|damage| damage.to_string())?;
+        Ok(())
     }
 
     /// Carries an operator's change out.

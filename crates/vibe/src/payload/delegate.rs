@@ -192,23 +192,25 @@ pub(super) fn instrument(fields: Fields<'_>) -> Result<Instrument, Fault> {
 /// Every integer of the mandate whose key is listed, zeros left out (VC-PRIV-3).
 fn collect_private(object: &Object<'_>, names: &[String], private: &mut Vec<(String, u64)>) {
     for (name, value) in object.iter() {
-        match value {
-            Value::Number(number) if names.iter().any(|listed| listed == name) => {
-                let value = number.is_integer_token().then(|| number.as_u64()).flatten();
-                private.extend(
-                    value
-                        .filter(|value| *value > 0)
-                        .map(|value| (name.to_owned(), value)),
-                );
-            }
-            Value::Object(inner) => collect_private(inner, names, private),
-            Value::Array(items) => {
-                for inner in items.iter().filter_map(Value::as_object) {
-                    collect_private(inner, names, private);
-                }
-            }
-            _ => {}
+        collect_of(name, value, names, private);
+    }
+}
+
+/// The same of one member; what stands in an array has the array's key.
+fn collect_of(name: &str, value: &Value<'_>, names: &[String], private: &mut Vec<(String, u64)>) {
+    match value {
+        Value::Number(number) if names.iter().any(|listed| listed == name) => {
+            let value = number.is_integer_token().then(|| number.as_u64()).flatten();
+            let said = value.filter(|value| *value > 0);
+            private.extend(said.map(|value| (name.to_owned(), value)));
         }
+        Value::Object(inner) => collect_private(inner, names, private),
+        Value::Array(items) => {
+            for item in items {
+                collect_of(name, item, names, private);
+            }
+        }
+        _ => {}
     }
 }
 

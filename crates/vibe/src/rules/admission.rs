@@ -22,6 +22,7 @@ use crate::guard::Private;
 use crate::message::Message;
 use crate::partition::TABLE;
 use crate::payload::Payload;
+use crate::seal;
 use crate::settings::{Clock, Settings};
 use crate::state::{
     CaseFile, CertRow, MsgRow, OfferRow, Phase, ReturnRow, Session, SessionKind, key,
@@ -71,6 +72,7 @@ pub(super) fn admit(
     let existing: Option<Session> = cx.row(&key::session(&message.session_id))?;
     let eval = eval_ts(message, existing.as_ref(), settings, cx.now());
     if settings.signed {
+        seal::check_key_at(message, eval, cx)?;
         check_fresh(message, eval, settings)?;
     }
     let action = check_static(message)?;

@@ -12,9 +12,7 @@ use super::turn::{Child, Turn};
 use crate::action::Action;
 use crate::code::Code;
 use crate::money::MAX;
-use crate::world::rows::{
-    InventoryRow, LedgerRow, OrderRow, OrderState, Table, item, merchant_key,
-};
+use crate::world::rows::{InventoryRow, LedgerRow, OrderRow, OrderState, Table, item};
 
 /// The platform roles that write.
 pub(super) const PSP: &str = "platform:psp";
@@ -31,9 +29,19 @@ pub(super) struct Transfer {
     amount: i64,
 }
 
+/// Whose account pays.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Payer {
+    /// A consumer's: it has what it pays.
+    Consumer,
+    /// That of a merchant that gives money back: it may go below zero.
+    Merchant,
+}
+
 /// Plans to move an amount; refuses what would break the ledger.
 pub(super) fn plan_transfer(
     turn: &Turn<'_, '_>,
+    whose: Payer,
     from: &str,
     to: &str,
     amount: u64,
@@ -51,8 +59,7 @@ pub(super) fn plan_transfer(
     let before = sum([&payer, &payee]);
     payer.balance = payer.balance.checked_sub(amount).ok_or_else(violation)?;
     payee.balance = payee.balance.checked_add(amount).ok_or_else(violation)?;
-    // A merchant's account may go below zero through refunds, a consumer's never.
-    if payer.balance < 0 && !is_merchants(turn, &payer)? {
+    if payer.balance < 0 && whose == Payer::Consumer {
         return Err(violation());
     }
     let in_range = |row: &LedgerRow| row.balance.unsigned_abs() <= MAX;
@@ -64,10 +71,6 @@ pub(super) fn plan_transfer(
 
 fn sum(rows: [&LedgerRow; 2]) -> i128 {
     rows.iter().map(|row| i128::from(row.balance)).sum()
-}
-
-fn is_merchants(turn: &Turn<'_, '_>, account: &LedgerRow) -> Result<bool, Stop> {
-    Ok(turn.cx.bytes(&merchant_key(&account.owner))?.is_some())
 }
 
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use chancery_core::ids::{ObjectKind, object_id};
 use serde::Serialize;
 
 use super::batch::{
-    ADJUDICATOR, PSP, Restocking, Transfer, plan_stock, plan_transfer, update_order,
+    ADJUDICATOR, PSP, Payer, Restocking, Transfer, plan_stock, plan_transfer, update_order,
 };
 use super::diff::Diff;
 use super::reputation;
@@ -116,17 +116,27 @@ fn about(tx_id: &str) -> Diff {
 
 /// A dispute of this session that is not ruled.
 fn open_case(turn: &Turn<'_, '_>, dispute_id: &str) -> Result<(CaseFile, DisputeRow), Stop> {
+    let (case, dispute) = case_here(turn, dispute_id)?;
+    check_not_ruled(&dispute)?;
+    Ok((case, dispute))
+}
+
+fn check_not_ruled(dispute: &DisputeRow) -> Result<(), Stop> {
+    match dispute.state {
+        DisputeState::Ruled => Err(Code::DisputeClosed.stop()),
+        DisputeState::Open | DisputeState::EvidenceRequested => Ok(()),
+    }
+}
+
+/// A dispute of this session.
+fn case_here(turn: &Turn<'_, '_>, dispute_id: &str) -> Result<(CaseFile, DisputeRow), Stop> {
     let not_found = || Code::DisputeNotFound.stop();
     let case: Option<CaseFile> = turn.cx.row(&key::case_file(dispute_id))?;
     let case = case
         .filter(|case| case.session_id == turn.session_id)
         .ok_or_else(not_found)?;
     let dispute: Option<DisputeRow> = turn.cx.row(&Table::Disputes.key(dispute_id))?;
-    let dispute = dispute.ok_or_else(not_found)?;
-    if dispute.state == DisputeState::Ruled {
-        return Err(Code::DisputeClosed.stop());
-    }
-    Ok((case, dispute))
+    Ok((case, dispute.ok_or_else(not_found)?))
 }
 
 #[derive(Serialize)]
@@ -186,8 +196,10 @@ pub(super) fn submit_evidence(
     dispute_id: &str,
     evidence: &[String],
 ) -> Result<Effect, Stop> {
-    let (mut case, dispute) = open_case(turn, dispute_id)?;
+    let (mut case, dispute) = case_here(turn, dispute_id)?;
+    // Who it is comes first: a stranger does not learn how it ended.
     turn.check_merchant(step, &case.merchant_id)?;
+    check_not_ruled(&dispute)?;
     let asked = step.replied.as_ref().is_some_and(|replied| {
         replied.kind == Action::RequestEvidence && replied.to == step.from.side
     });
@@ -230,7 +242,8 @@ fn plan_refund(
             (amount, OrderState::PartiallyRefunded)
         }
     };
-    let transfer = plan_transfer(turn, &order.merchant_account, &order.buyer_account, amount)?;
+    let (payer, payee) = (&order.merchant_account, &order.buyer_account);
+    let transfer = plan_transfer(turn, Payer::Merchant, payer, payee, amount)?;
     let stock = if order.state == OrderState::Paid {
         let code = Code::InvariantViolation;
         let qty = i64::try_from(order.qty).map_err(|_| code.stop())?;

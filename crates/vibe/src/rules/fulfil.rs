@@ -4,7 +4,7 @@ use chancery_core::decision::Stop;
 use chancery_core::fault;
 use chancery_core::ids::{ObjectKind, object_id};
 
-use super::batch::{AGGREGATOR, PSP, plan_stock, plan_transfer, update_order};
+use super::batch::{AGGREGATOR, PSP, Payer, plan_stock, plan_transfer, update_order};
 use super::certify::is_refundable;
 use super::diff::Diff;
 use super::turn::{Child, Effect, Step, Turn};
@@ -176,7 +176,8 @@ pub(super) fn refund(
     if refunded > order.total {
         return Err(Code::RefundExceedsTotal.stop());
     }
-    let transfer = plan_transfer(turn, &order.merchant_account, &order.buyer_account, amount)?;
+    let (payer, payee) = (&order.merchant_account, &order.buyer_account);
+    let transfer = plan_transfer(turn, Payer::Merchant, payer, payee, amount)?;
     let qty = i64::try_from(order.qty).map_err(|_| Code::InvariantViolation.stop())?;
     let stock = if row.restock {
         let code = Code::InvariantViolation;

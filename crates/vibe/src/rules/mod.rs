@@ -34,6 +34,7 @@ pub use record::inbox;
 use crate::answer::Answer;
 use crate::message::Message;
 use crate::payload::Payload;
+use crate::seal;
 use crate::settings::Settings;
 use crate::state::key;
 use crate::world::rows::world_hash_key;
@@ -105,6 +106,7 @@ pub fn wants(message: &Message, principal: Option<&str>, wants: &mut Vec<RowKey>
             idempotency_key,
         ));
     }
+    wants.extend(seal::key_rows(message).into_iter().flatten());
     if let Ok(payload) = &message.payload {
         wants_of(payload, wants);
     }

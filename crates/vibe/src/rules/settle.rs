@@ -7,7 +7,7 @@ use chancery_core::decision::Stop;
 use chancery_core::ids::{ObjectKind, object_id};
 use serde::Serialize;
 
-use super::batch::{PSP, plan_stock, plan_transfer};
+use super::batch::{PSP, Payer, plan_stock, plan_transfer};
 use super::diff::Diff;
 use super::negotiate::change_offer;
 use super::turn::{Child, Effect, Step, Turn};
@@ -53,8 +53,7 @@ pub(super) fn authorize(
     {
         return Err(Code::AlreadyAuthorized.stop());
     }
-    let holds: Holds = turn.cx.row(&key::holds(account_id))?.unwrap_or_default();
-    check_funds(turn, &account, &holds, &cert)?;
+    check_funds(turn, &account, &holds_on(turn, account_id)?, &cert)?;
     let lives = Duration::from_secs(turn.settings.policy.auth_ttl_s);
     let auth = AuthRow {
         auth_id: object_id(ObjectKind::Auth, step.msg_id),
@@ -63,7 +62,11 @@ pub(super) fn authorize(
         state: AuthState::Live,
     };
     let before = turn.tells(|| views::cert(&cert));
-    hold(turn, holds, &auth, cert.total);
+    // The one before has lapsed here, and would go on counting where a clock is behind.
+    if let Some(lapsed) = &cert.auth {
+        release_hold(turn, &lapsed.account_id, &lapsed.auth_id)?;
+    }
+    hold(turn, &auth, cert.total)?;
     Arc::make_mut(&mut cert).auth = Some(auth);
     let mut diff = Diff::default();
     let after = turn.tells(|| views::cert(&cert));
@@ -110,7 +113,8 @@ fn check_funds(
 
 /// Adds a hold. Lapsed ones stay while another session's clock may be behind this one's (VC-CLR-17): never under the
 /// wall clock, which all sessions share.
-fn hold(turn: &mut Turn<'_, '_>, mut holds: Holds, auth: &AuthRow, amount: u64) {
+fn hold(turn: &mut Turn<'_, '_>, auth: &AuthRow, amount: u64) -> Result<(), Stop> {
+    let mut holds = holds_on(turn, &auth.account_id)?;
     if turn.settings.clock == Clock::Wall {
         holds.0.retain(|hold| turn.eval < hold.until);
     }
@@ -120,6 +124,11 @@ fn hold(turn: &mut Turn<'_, '_>, mut holds: Holds, auth: &AuthRow, amount: u64) 
         until: auth.until,
     });
     turn.cx.put_value(key::holds(&auth.account_id), holds);
+    Ok(())
+}
+
+fn holds_on(turn: &Turn<'_, '_>, account_id: &str) -> Result<Holds, Stop> {
+    Ok(turn.cx.row(&key::holds(account_id))?.unwrap_or_default())
 }
 
 /// Gives held money back.
@@ -175,7 +184,8 @@ pub(super) fn settle(
     )?;
     let merchant: Option<Arc<Merchant>> = turn.cx.shared(&merchant_key(merchant_id))?;
     let merchant = merchant.ok_or_else(|| Code::InvariantViolation.stop())?;
-    let transfer = plan_transfer(turn, &auth.account_id, &merchant.account_id, cert.total)?;
+    let (payer, payee) = (&auth.account_id, &merchant.account_id);
+    let transfer = plan_transfer(turn, Payer::Consumer, payer, payee, cert.total)?;
     let order = order_row(step, cert_id, &cert, &auth, &merchant);
 
     let mut diff = Diff {

@@ -328,11 +328,16 @@ pub fn session(
     Ok(Some(chancery_core::admin::canonical_json(&view).to_vec()))
 }
 
-/// Certificates that wait for the caller's word at `now` (VC-GATE-5).
+/// Certificates that wait for the caller's word (VC-GATE-5) at `now`; none where envelopes bring their own time: there nobody
+/// else's clock ends a certificate.
 ///
 /// # Errors
 /// The rows cannot be read.
-pub fn approvals(rows: &dyn Rows, reader: &Reader, now: Time) -> Result<Vec<u8>, RowsDamaged> {
+pub fn approvals(
+    rows: &dyn Rows,
+    reader: &Reader,
+    now: Option<Time>,
+) -> Result<Vec<u8>, RowsDamaged> {
     let mut waiting = Vec::new();
     for (row_key, _) in rows.scan(&key::all_waiting())? {
         let cert_id = entry_of(&row_key);
@@ -344,12 +349,13 @@ pub fn approvals(rows: &dyn Rows, reader: &Reader, now: Time) -> Result<Vec<u8>,
         };
         let session: Option<Session> = get(rows, &key::session(&cert.session_id))?;
         // The session's clock may be ahead of ours.
-        let at = session.map_or(now, |session| session.clock.max(now));
+        let at = session.map(|session| session.clock).max(now);
         let own = match reader {
             Reader::Party(party) => party.is_consumer(&mandate.consumer_id),
             _ => reader.sees_all(),
         };
-        if own && cert.state == CertState::Issued && at < cert.expires_at {
+        let is_over = at.is_some_and(|at| at >= cert.expires_at);
+        if own && cert.state == CertState::Issued && !is_over {
             waiting.push(serde_json::json!({
                 "cert": cert.to_json(&cert_id),
                 "session_id": cert.session_id,

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::support::{
     ACCEPT_OFFER, ACCEPT_OFFER_BY_NEGOTIATION, CREATE_PURCHASE_MANDATE, DISPATCH, Desk,
     OPEN_DISPUTE, PROPOSE_OFFER, PROPOSE_OFFER_BY_NEGOTIATION, REQUEST_OFFER, RESPOND_INQUIRY,
-    SEARCH, SET_BUSINESS_GOAL, SETTLE_PAYMENT, SETTLE_PAYMENT_BY_PSP, SUBMIT_EVIDENCE, Way, agreed,
-    mandate, offer,
+    RULE_DISPUTE, SEARCH, SET_BUSINESS_GOAL, SETTLE_PAYMENT, SETTLE_PAYMENT_BY_PSP,
+    SUBMIT_EVIDENCE, Way, agreed, mandate, offer,
 };
 
 const COUNTER_OFFER: Way = Way(
@@ -196,6 +196,55 @@ fn an_order_of_another_is_none() {
         ),
         "in_reply_to_not_found"
     );
+}
+
+#[test]
+fn a_stranger_does_not_learn_that_a_dispute_is_over() {
+    // VC-PIPE-1 (identity before what an action asks), VC-ADR-8, VC-CLR-14
+    let psp = token("judge", &["platform:adjudicator"], None, None);
+    let merchants = ["one", "two"].map(|name| {
+        let merchant = if name == "one" { "m1" } else { "m2" };
+        token(name, &["merchant"], None, Some(merchant))
+    });
+    let ann = token("ann", &["consumer:persona", "buyer"], Some("c1"), None);
+    let all = merchants.into_iter().chain([psp, ann]).collect();
+    let mut desk = Desk::with(Settings::default(), Some(all));
+    as_(&mut desk, "ann");
+    let own = mandate("man", "c1", "a_c1", 50_000);
+    desk.yes(CREATE_PURCHASE_MANDATE, "x", None, own);
+    as_(&mut desk, "one");
+    let proposed = desk.yes(PROPOSE_OFFER, "x", None, offer("o", "m1", 10_000, 1));
+    as_(&mut desk, "ann");
+    let accept = json!({"offer_id": "o"});
+    let told = desk.told(ACCEPT_OFFER_BY_NEGOTIATION, "x", Some(&proposed), accept);
+    let cert = told["emitted"][1]["action"]["payload"]["cert_id"].clone();
+    let settled = desk.told(SETTLE_PAYMENT, "x", None, json!({"cert_id": cert}));
+    let claim = json!({"tx_id": settled["state_diff"]["tx_id"], "reason": "late"});
+    let opened = desk.told(OPEN_DISPUTE, "d", None, claim);
+    let dispute = opened["emitted"][0]["action"]["payload"]["dispute_id"].clone();
+    as_(&mut desk, "judge");
+    let asks = Way(
+        "platform:adjudicator",
+        "merchant:support",
+        "platform.request_evidence",
+    );
+    let question = json!({"dispute_id": dispute, "question": "what was sent?"});
+    let asked = desk.yes(asks, "d", None, question);
+    let answers = Way(
+        "merchant:support",
+        "platform:adjudicator",
+        "platform.submit_evidence",
+    );
+    let evidence = json!({"dispute_id": dispute, "evidence": [proposed]});
+    let asked = Some(asked.as_str());
+    let submit = |desk: &mut Desk, who| code(desk, who, answers, "d", asked, evidence.clone());
+    assert_eq!(submit(&mut desk, "two"), "identity_mismatch");
+    as_(&mut desk, "judge");
+    let ruling = json!({"dispute_id": dispute, "ruling": "deny", "rationale": "r", "evidence": ["e-1"],
+        "reputation_delta": 0});
+    desk.yes(RULE_DISPUTE, "d", None, ruling);
+    assert_eq!(submit(&mut desk, "two"), "identity_mismatch");
+    assert_eq!(submit(&mut desk, "one"), "dispute_closed");
 }
 
 #[test]

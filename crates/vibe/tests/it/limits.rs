@@ -58,6 +58,40 @@ fn an_offer_at_the_limit_is_taken_and_one_more_is_refused() {
 }
 
 #[test]
+fn an_object_that_stands_for_money_holds_money() {
+    // VC-MON-1, VC-MON-2, VC-MON-3, VC-MON-4: as in AP2 shapes, `amount` or `value`
+    let mut desk = Desk::new(Settings::default());
+    let mut answered = |stranger: Value| {
+        let mut payload = json!({"query": "q"});
+        payload["x"] = stranger;
+        let (_, reply) = desk.send(SEARCH, "x", None, payload);
+        let body: Value = serde_json::from_slice(&reply.body).unwrap();
+        body["code"].as_str().unwrap_or("accepted").to_owned()
+    };
+    for member in ["amount", "value"] {
+        for (number, code) in [
+            (json!(3.5), "money_not_integer"),
+            (json!("3"), "money_not_integer"),
+            (json!(MAX + 1), "money_overflow"),
+            (json!(-1), "money_overflow"),
+            (json!(3), "accepted"),
+        ] {
+            let money = json!({"currency": "USD", member: number});
+            for name in ["shipping_fee", "unit_price", "total", "amount"] {
+                assert_eq!(answered(json!({name: money})), code, "{name} {money}");
+                assert_eq!(answered(json!({name: [money]})), code, "{name} {money}");
+            }
+        }
+    }
+    // Elsewhere a value is anything, also below an object that is none itself.
+    assert_eq!(answered(json!({"value": 3.5})), "accepted");
+    assert_eq!(
+        answered(json!({"total": {"note": {"value": 3.5}}})),
+        "accepted"
+    );
+}
+
+#[test]
 fn currencies_have_their_exponents() {
     // VC-MON-5
     for code in ["JPY", "KRW", "VND", "CLP"] {

@@ -1,6 +1,7 @@
 //! The protocol from outside: vectors, own transcripts, replay, permissions, money, world.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod accounts;
 mod agreements;
 mod ap2;
 mod apart;

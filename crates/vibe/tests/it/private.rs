@@ -399,3 +399,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_mandate_hides_is_hidden_wherever_it_stands() {
+    // VC-PRIV-3: every integer in the mandate whose key is listed
+    let mut mandate = mandate("man", "c1", "a_c1", 0);
+    mandate["authority"]["must_not_share_with_merchant"] = json!(["secret", "tiers"]);
+    mandate["taste"] = json!({
+        "x": [[{"secret": 77_777}]], "y": {"secret": 66_666}, "tiers": [55_555, [44_444]], "open": [33_333]
+    });
+    let mut desk = Desk::new(Settings::default());
+    desk.yes(CREATE_PURCHASE_MANDATE, "x", None, mandate);
+    for hidden in [77_777, 66_666, 55_555, 44_444] {
+        let search = json!({"query": "q", "x": hidden});
+        assert_eq!(
+            desk.no(SEARCH, "x", None, search),
+            "private_utility_leak",
+            "{hidden}"
+        );
+    }
+    desk.yes(SEARCH, "x", None, json!({"query": "q", "x": 33_333}));
+}

@@ -143,8 +143,10 @@ fn a_session_goes_through_its_phases() {
     // 20,000 is the ceiling itself: the gate is not satisfied.
     assert_eq!(phase(&desk, "x1"), "certified");
     let listed = |desk: &Desk, reader: &Reader| -> Value {
-        serde_json::from_slice(&approvals(desk.host.rows(), reader, Time::UNIX_EPOCH).unwrap())
-            .unwrap()
+        serde_json::from_slice(
+            &approvals(desk.host.rows(), reader, Some(Time::UNIX_EPOCH)).unwrap(),
+        )
+        .unwrap()
     };
     let both = reader(&["buyer", "merchant"], Some("c1"), Some("m2"));
     assert_eq!(listed(&desk, &both), listed(&desk, &Reader::consumer("c1")));

@@ -5,6 +5,7 @@ use chancery_core::canonical::{Dialect, to_bytes};
 use chancery_core::json::{ReadRules, read};
 use chancery_core::keys::jws;
 use chancery_core::keys::p256::SigningKey;
+use chancery_core::keys::{KeyRecord, KeyState};
 use chancery_core::time::{Time, parse_vibe};
 use chancery_vibe::conformance::{Host, Reply, Request};
 use chancery_vibe::settings::{Clock, Platform, Settings};
@@ -238,4 +239,55 @@ fn those_outside_sign_and_the_runtime_does_not() {
     assert_eq!(report.replayed, log.len() as u64);
     assert_eq!(report.signatures, outside.len() as u64);
     assert_eq!(world_hash(&rows), world_hash(node.host.rows()));
+}
+
+/// A search by the buyer, signed.
+fn signed_search(id: &str) -> Value {
+    let mut envelope = json!({
+        "protocol": "vcp", "version": "1.0", "msg_id": id, "ts": noon(30), "from": "buyer:discovery",
+        "to": "platform:aggregator", "session_id": id, "in_reply_to": null, "idempotency_key": null,
+        "action": {"kind": "commerce.search", "payload": {"query": "quiet keyboard"}}
+    });
+    let signature = signature(&envelope, "buyer", &key(12));
+    envelope["signature"] = json!(signature);
+    envelope
+}
+
+/// A record of the buyer's key, withdrawn.
+fn withdrawn(owner: &str) -> KeyRecord {
+    let records = signed_world().key_records();
+    let mut record = records.into_iter().find(|record| record.owner == owner);
+    record.as_mut().unwrap().state = KeyState::Compromised;
+    record.unwrap()
+}
+
+#[test]
+fn a_key_that_was_withdrawn_signs_nothing_any_more() {
+    // VC-SIG-4, VC-RPL-1: as a whole, or for one address
+    for owner in ["vibe/buyer", "vibe/buyer/buyer:discovery"] {
+        let mut node = deal();
+        node.host.record_key(withdrawn(owner)).unwrap();
+        // On its way already: its signature was checked against the keys as they were.
+        let late = node.post(&signed_search("late"));
+        node.host.follow_keys().unwrap();
+        let later = node.post(&signed_search("later"));
+        for reply in [late, later] {
+            let body: Value = serde_json::from_slice(&reply.body).unwrap();
+            assert_eq!((reply.status, reply.lines_added), (401, 0), "{body}");
+            assert_eq!(body["code"], "signature_invalid");
+        }
+        let log = lines(node.host.units());
+        let (report, _) = replay(&log, &signed_world());
+        assert_eq!(report.divergence, None);
+        assert_eq!(report.signatures, 9, "those from before count");
+    }
+}
+
+#[test]
+fn a_key_that_lost_an_address_signs_for_its_others() {
+    let mut node = deal();
+    let of_negotiation = withdrawn("vibe/buyer/buyer:negotiation");
+    node.host.record_key(of_negotiation).unwrap();
+    node.host.follow_keys().unwrap();
+    assert_eq!(node.post(&signed_search("search")).status, 200);
 }
