@@ -1,8 +1,8 @@
 //! Every check, in the order in which a fault is cheapest to find.
 //!
 //! A failed step does not hide the next: one run shows all faults. Only a workspace that does not compile ends it early,
-//! because every later step would say the same. The verdicts of the test binaries are repeated at the end, above the
-//! table of steps.
+//! because every later step would say the same. The verdicts of the test binaries and the names of the tests that failed
+//! are repeated at the end, above the table of steps.
 
 use crate::conformance::{self, Form};
 use crate::{project, purity, python_package, run, setup, tidy};
@@ -135,8 +135,7 @@ impl Run {
     }
 
     fn keep_results(&mut self, mut command: Command) -> Result<bool> {
-        let (passed, results) =
-            run::passes_keeping(&mut command, |line| line.starts_with("test result:"))?;
+        let (passed, results) = run::passes_keeping(&mut command, is_kept)?;
         self.test_results.extend(results);
         Ok(passed)
     }
@@ -151,7 +150,7 @@ impl Run {
         self.steps.iter().all(|step| step.passed)
     }
 
-    /// What cargo said about each test binary that holds tests, then the table.
+    /// What cargo said about each test binary that holds tests and each test that failed, then the table.
     fn summary(&self) -> String {
         let results = self
             .test_results
@@ -171,6 +170,11 @@ impl Run {
         let verdict = if self.passed() { "pass" } else { "FAIL" };
         out + &format!("{:<28} {total:>8.1}  {verdict}\n", "all")
     }
+}
+
+/// The verdict of a test binary, or of a test that failed: whoever reads only the end still learns its name.
+fn is_kept(line: &str) -> bool {
+    line.starts_with("test result:") || (line.starts_with("test ") && line.ends_with("... FAILED"))
 }
 
 #[cfg(test)]
@@ -219,5 +223,18 @@ mod tests {
         };
         assert_eq!(columns(&lines[3]), ["test", "1.5", "FAIL"]);
         assert_eq!(columns(&lines[4]), ["all", "1.5", "FAIL"]);
+    }
+    #[test]
+    fn the_names_of_failed_tests_are_kept_beside_the_verdicts() {
+        let said = [
+            "running 3 tests",
+            "test kill::one_that_is_well ... ok",
+            "test kill::one_that_is_not ... FAILED",
+            "test src/lib.rs - seal (line 12) ... FAILED",
+            "    kill::one_that_is_not",
+            "test result: FAILED. 1 passed; 2 failed",
+        ];
+        let kept: Vec<&str> = said.into_iter().filter(|line| is_kept(line)).collect();
+        assert_eq!(kept, [said[2], said[3], said[5]]);
     }
 }

@@ -46,11 +46,6 @@ const NEEDS: &[Need] = &[
         program: "npm",
         package: "npm",
     },
-    // is a terminal for the demo
-    Need {
-        program: "script",
-        package: "bsdutils",
-    },
     // asks a node the way the pages of docs/ do
     Need {
         program: "curl",

@@ -29,7 +29,13 @@ fn echoing_in(place: Place, mode: &str, nats: &str) -> AghNode {
 
 /// Everything that `chancery agh` does, with this way of speaking.
 fn visits(node: &AghNode, way: &[&str], workspace: &[&str]) {
-    let go = |arguments: &[&str]| run(node, &[arguments, way, workspace].concat());
+    // A node may not have noticed yet that the visit before is over.
+    let go = |arguments: &[&str]| {
+        until("the visit before is over", || {
+            let ran = run(node, &[arguments, way, workspace].concat());
+            (!ran.err.contains("answered 409")).then_some(ran)
+        })
+    };
     let from = ["--from", VISITOR];
     let ask = ["direct", CHANNEL, WORKER, "Run it.", "--wait", "5"];
     // Work is handed over, taken on and ended while the visitor waits.
@@ -39,8 +45,11 @@ fn visits(node: &AghNode, way: &[&str], workspace: &[&str]) {
     });
     let text = done.exits(0).text();
     assert!(text.contains("echo: Run it."), "{text}");
-    let answers = go(&[&["whois", CHANNEL, "test.run", "--json"][..], &from[..]].concat());
-    assert_eq!(answers.exits(0).json()["answers"][0]["peer_id"], WORKER);
+    until("the worker answers", || {
+        let ask = ["whois", CHANNEL, "test.run", "--json"];
+        let answers = go(&[&ask[..], &from[..]].concat()).exits(0).json();
+        (answers["answers"][0]["peer_id"] == WORKER).then_some(())
+    });
     go(&[&["say", CHANNEL, "Hello."][..], &from[..]].concat()).exits(0);
     let peers = go(&["peers", CHANNEL]).exits(0).text();
     assert!(peers.contains(WORKER), "{peers}");

@@ -21,6 +21,12 @@ struct Got {
     body: Vec<u8>,
 }
 
+/// How requests with spans of a trace are answered.
+struct Statuses {
+    trace: Vec<u8>,
+    left: VecDeque<u16>,
+}
+
 /// The collector.
 pub struct Collector {
     pub url: String,
@@ -39,9 +45,14 @@ impl Collector {
         Self::answering(&[])
     }
 
-    /// One that answers its first requests for spans with these statuses, and all others with 200.
-    pub fn answering(statuses: &[u16]) -> Self {
-        let statuses = Arc::new(Mutex::new(VecDeque::from(statuses.to_vec())));
+    /// One that answers requests with spans of a trace with its statuses, the last of them again and again, and all others
+    /// with 200. How many requests a trace comes in is up to time.
+    pub fn answering(statuses: &[(&[u8], &[u16])]) -> Self {
+        let statuses = statuses.iter().map(|(trace, statuses)| Statuses {
+            trace: trace.to_vec(),
+            left: statuses.to_vec().into(),
+        });
+        let statuses = Arc::new(Mutex::new(statuses.collect()));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tell, got) = mpsc::channel();
@@ -75,7 +86,26 @@ impl Collector {
     }
 }
 
-fn converse(stream: TcpStream, tell: &mpsc::Sender<Got>, statuses: &Mutex<VecDeque<u16>>) {
+/// The next status for a request with spans.
+fn status(body: &[u8], statuses: &mut [Statuses]) -> u16 {
+    let request = ExportTraceServiceRequest::decode(body).unwrap();
+    let of_trace = |one: &&mut Statuses| spans_of(&request).any(|span| span.trace_id == one.trace);
+    let Some(Statuses { left, .. }) = statuses.iter_mut().find(of_trace) else {
+        return 200;
+    };
+    match left.len() {
+        1 => left[0],
+        _ => left.pop_front().unwrap(),
+    }
+}
+
+fn spans_of(request: &ExportTraceServiceRequest) -> impl Iterator<Item = &Span> {
+    let of_resources = request.resource_spans.iter();
+    let of_scopes = of_resources.flat_map(|spans| &spans.scope_spans);
+    of_scopes.flat_map(|spans| &spans.spans)
+}
+
+fn converse(stream: TcpStream, tell: &mpsc::Sender<Got>, statuses: &Mutex<Vec<Statuses>>) {
     let mut stream = BufReader::new(stream);
     loop {
         let mut head = String::new();
@@ -94,14 +124,12 @@ fn converse(stream: TcpStream, tell: &mpsc::Sender<Got>, statuses: &Mutex<VecDeq
             Some(id) => serde_json::json!({"status": "accepted", "message_id": id}).to_string(),
             None => String::new(),
         };
-        let is_for_us = head.starts_with(TRACES);
+        let status = match head.starts_with(TRACES) {
+            true => status(&body, &mut statuses.lock().unwrap()),
+            false => 200,
+        };
         // The test may have ended.
         let _ = tell.send(Got { head, body });
-        let status = match is_for_us {
-            true => statuses.lock().unwrap().pop_front(),
-            false => None,
-        };
-        let status = status.unwrap_or(200);
         let head = format!("HTTP/1.1 {status} It is so\r\ncontent-type: application/json");
         let length = answer.len();
         let told = write!(
@@ -132,12 +160,15 @@ impl Collected {
 
     /// All spans.
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
-        let of_resources = self
-            .requests
-            .iter()
-            .flat_map(|request| &request.resource_spans);
-        let of_scopes = of_resources.flat_map(|spans| &spans.scope_spans);
-        of_scopes.flat_map(|spans| &spans.spans)
+        self.requests.iter().flat_map(spans_of)
+    }
+
+    /// The requests with spans of a trace, as they came.
+    pub fn requests_of(&self, trace_id: &[u8]) -> Vec<&ExportTraceServiceRequest> {
+        let of_trace = |request: &&ExportTraceServiceRequest| {
+            spans_of(request).any(|span| span.trace_id == trace_id)
+        };
+        self.requests.iter().filter(of_trace).collect()
     }
 }
 

@@ -6,12 +6,15 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
 
 use crate::served::{HOSTED, Served, share};
 use crate::support::Place;
@@ -21,6 +24,10 @@ const WANTED: usize = 10_000;
 /// Files that a process has open beside its connections.
 const OTHER_FILES: usize = 500;
 const MOST_RSS_KB: u64 = 400 * 1024;
+/// How often a swarm is tried: a busy machine may lose its first connections before its last are open.
+const SWARMS: usize = 4;
+/// How many connections a swarm opens at once.
+const AT_ONCE: usize = 16;
 /// Names the node's address and the number of connections to the second process.
 const SWARM: &str = "CHANCERY_SWARM";
 
@@ -29,11 +36,25 @@ fn ten_thousand_connections_do_not_keep_another_client_out() {
     // CH-LIM-1, CH-LIM-2, VX-ENV-7
     let limit = open_files_limit();
     let wanted = WANTED.min(limit.saturating_sub(OTHER_FILES) / 10 * 9);
+    println!(
+        "connections: {} are opened (open files limited to {limit})",
+        wanted + wanted / 10
+    );
+    let is_most = |open: usize| open * 10 >= wanted * 9;
+    assert!(
+        (0..SWARMS).any(|_| is_most(withstood(wanted))),
+        "nearly {wanted} were never open at once"
+    );
+}
+
+/// A node under a swarm, and another client meanwhile; gives how many connections the node saw open at once. Each swarm has
+/// a node of its own, for what one has cost is not given back to the last byte.
+fn withstood(wanted: usize) -> usize {
     let place = Place::for_dev_node();
     let node = place.start(with_all_files(place.command(&["serve"])));
     let over = AtomicBool::new(false);
-    let (accepted, most_open) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
+    let accepted = AtomicUsize::new(0);
+    let open = std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut wire = node.wire();
             while !over.load(Ordering::SeqCst) {
@@ -43,34 +64,36 @@ fn ten_thousand_connections_do_not_keep_another_client_out() {
             }
         });
         let _ends = SetAtEnd(&over);
-        let mut swarm = start_swarm(&place, node.address, wanted);
-        let lines = BufReader::new(swarm.stdout.take().unwrap()).lines();
-        let mut told = Vec::new();
-        for line in lines {
-            let line = line.unwrap();
-            if line.contains("swarm:") {
-                most_open.fetch_max(open_connections(&node), Ordering::SeqCst);
-                println!("{line}");
-            }
-            told.push(line);
-        }
-        assert!(swarm.wait().unwrap().success(), "{}", told.join("\n"));
+        most_open(&place, &node, wanted)
     });
-    let (accepted, most_open) = (accepted.into_inner(), most_open.into_inner());
+    let accepted = accepted.into_inner();
     let rss_kb = peak_rss_kb(node.pid());
     println!(
-        "connections: {} opened (open files limited to {limit}), {most_open} seen open at once by the node, \
-         peak resident memory {rss_kb} kB, {accepted} envelopes of another client accepted meanwhile",
-        wanted + wanted / 10
-    );
-    assert!(
-        most_open * 10 >= wanted * 9,
-        "only {most_open} were open at once"
+        "connections: {open} seen open at once by the node, peak resident memory {rss_kb} kB, \
+         {accepted} envelopes of another client accepted meanwhile"
     );
     assert!(rss_kb < MOST_RSS_KB);
     assert!(accepted > 0);
     assert_eq!(node.inbox(HOSTED[0]).len(), accepted);
     node.stop_well();
+    open
+}
+
+/// One swarm, from its first connection to its last; gives how many the node saw open at once.
+fn most_open(place: &Place, node: &Served, wanted: usize) -> usize {
+    let mut swarm = start_swarm(place, node.address, wanted);
+    let lines = BufReader::new(swarm.stdout.take().unwrap()).lines();
+    let (mut told, mut most) = (Vec::new(), 0);
+    for line in lines {
+        let line = line.unwrap();
+        if line.contains("swarm:") {
+            most = most.max(open_connections(node));
+            println!("{line}");
+        }
+        told.push(line);
+    }
+    assert!(swarm.wait().unwrap().success(), "{}", told.join("\n"));
+    most
 }
 
 /// Ends the other client also when this thread fails.
@@ -153,53 +176,56 @@ fn swarm() {
 }
 
 async fn misbehave(node: SocketAddr, wanted: usize) {
-    let bodies = bad_requests();
-    let mut idle = Vec::new();
-    let mut refused = 0;
+    let bodies = Arc::new(bad_requests());
     // First those that stay longest: what has had an answer may be idle for 75 s, a head may take 10 s.
-    for number in 0..wanted * 4 / 10 {
-        let mut stream = connect(node, number).await;
-        let (name, request) = &bodies[number % bodies.len()];
-        stream.write_all(request).await.unwrap();
-        if check_refused(&mut stream, name).await {
-            idle.push(stream);
+    let bad = open_all(0..wanted * 4 / 10, move |number| {
+        let bodies = Arc::clone(&bodies);
+        async move {
+            let mut stream = connect(node, number).await;
+            let (name, request) = &bodies[number % bodies.len()];
+            stream.write_all(request).await.unwrap();
+            check_refused(&mut stream, name).await.then_some(stream)
         }
-        refused += 1;
-    }
+    })
+    .await;
+    let refused = bad.len();
+    let mut idle: Vec<TcpStream> = bad.into_iter().flatten().collect();
     println!(
         "swarm: {refused} bad requests refused, {} of their connections kept",
         idle.len()
     );
     // Connections that were closed with their answer are made up for by others that ask something harmless.
     let rest = wanted * 6 / 10;
-    while idle.len() + rest < wanted {
-        let mut stream = connect(node, idle.len()).await;
+    let healthy = move |number| async move {
+        let mut stream = connect(node, number).await;
         let healthy = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
         stream.write_all(healthy).await.unwrap();
         let mut answer = [0; 1024];
         let length = stream.read(&mut answer).await.unwrap();
         assert!(answer[..length].starts_with(b"HTTP/1.1 200 "));
-        idle.push(stream);
-    }
+        stream
+    };
+    idle.extend(open_all(idle.len()..wanted - rest, healthy).await);
     println!("swarm: {} idle", idle.len());
     let (mut silent, mut half_open, mut slow) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..rest {
+    let begun = move |number| async move {
         let mut stream = connect(node, number).await;
-        match number % 3 {
+        if number % 3 == 1 {
+            // Most of a body, and then nothing: together more than unfinished bodies may take.
+            let _ = stream.write_all(&head(MESSAGES, 60_000)).await;
+            let _ = stream.write_all(&[b' '; 40_000]).await;
+        }
+        (number % 3, stream)
+    };
+    for (kind, stream) in open_all(0..rest, begun).await {
+        match kind {
             0 => silent.push(stream),
-            1 => {
-                // Most of a body, and then nothing: together more than unfinished bodies may take.
-                let _ = stream.write_all(&head(MESSAGES, 60_000)).await;
-                let _ = stream.write_all(&[b' '; 40_000]).await;
-                half_open.push(stream);
-            }
+            1 => half_open.push(stream),
             _ => slow.push(stream),
         }
     }
     // The node refuses half-open ones once their bodies take too much; others take their places.
-    for number in 0..wanted / 10 {
-        silent.push(connect(node, number).await);
-    }
+    silent.extend(open_all(0..wanted / 10, move |number| connect(node, number)).await);
     println!(
         "swarm: {} silent, {} half-open, {} slow, all open",
         silent.len(),
@@ -215,6 +241,28 @@ async fn misbehave(node: SocketAddr, wanted: usize) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     println!("swarm: done");
+}
+
+/// Opens connections with these numbers, several at once; gives what became of each.
+async fn open_all<F>(
+    numbers: Range<usize>,
+    open: impl Fn(usize) -> F + Clone + Send + 'static,
+) -> Vec<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for first in 0..AT_ONCE {
+        let (numbers, open) = (numbers.clone(), open.clone());
+        tasks.spawn(async move {
+            let mut opened = Vec::new();
+            for number in numbers.skip(first).step_by(AT_ONCE) {
+                opened.push(open(number).await);
+            }
+            opened
+        });
+    }
+    tasks.join_all().await.into_iter().flatten().collect()
 }
 
 /// Connects from a loopback address that is this connection's own.

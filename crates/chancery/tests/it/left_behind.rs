@@ -28,12 +28,10 @@ fn nothing_is_left_running_after_a_test_that_was_ended() {
         .unwrap();
     assert!(!ended.status.success());
     let told = String::from_utf8(ended.stdout).unwrap();
-    let started = told.lines().find_map(|line| line.strip_prefix("started: "));
-    let started: Vec<u32> = started
-        .unwrap_or_else(|| panic!("{told}"))
-        .split(' ')
-        .map(|pid| pid.parse().unwrap())
-        .collect();
+    // What a test writes may come behind its name.
+    let started = told.lines().find_map(|line| line.split_once("started: "));
+    let (_, started) = started.unwrap_or_else(|| panic!("{told}"));
+    let started: Vec<u32> = started.split(' ').map(|pid| pid.parse().unwrap()).collect();
     assert_eq!(started.len(), 4);
     println!("started and ended: {started:?}");
     until("all that it started is gone", || {

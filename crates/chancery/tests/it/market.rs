@@ -15,6 +15,7 @@ pub const FLOOR: u64 = 8_317;
 
 /// Whether a text holds a private value in any usual way of writing it.
 pub fn holds_private(text: &str) -> bool {
+    let text = without_random(text);
     let forms = |value: u64| {
         [
             value.to_string(),
@@ -25,6 +26,42 @@ pub fn holds_private(text: &str) -> bool {
         .into_iter()
         .flat_map(forms)
         .any(|form| text.contains(&form))
+}
+
+/// A text without its identifiers, its digests and the ports of this machine: by chance they hold any digits.
+pub fn without_random(text: &str) -> String {
+    const HOST: &str = "127.0.0.1:";
+    let mut parts = text.split(HOST);
+    let mut portless = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        portless.push_str(HOST);
+        portless.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    let ends = |c: char| !c.is_ascii_hexdigit() && c != '-';
+    let words = portless.split_inclusive(ends);
+    let told = words.map(|word| match word.trim_end_matches(ends) {
+        // No price is so long.
+        random if random.len() >= 16 => &word[random.len()..],
+        _ => word,
+    });
+    told.collect()
+}
+
+#[test]
+fn what_is_private_is_found_beside_what_is_random() {
+    // VC-PRIV-1
+    let random = r#"cert_3b0a47113ca74694 at 127.0.0.1:48317, {"id": "01a18317-1bab-7113-8317-5edaa9347113"}"#;
+    assert!(!holds_private(random), "{}", without_random(random));
+    for leak in ["47113", "471.13", "8317", "USD 83.17", "-8317"] {
+        for text in [
+            leak.to_owned(),
+            format!("{random}{leak}"),
+            format!("{{\"digest\":\"{}\",\"limit\":{leak}}}", "ab".repeat(32)),
+            format!("127.0.0.1:48317/{leak} at 2026-05-15T12:00:00Z"),
+        ] {
+            assert!(holds_private(&text), "{text}");
+        }
+    }
 }
 
 /// A node in development over a small world.
@@ -102,25 +139,7 @@ impl MarketNode {
 
     /// A session in which a purchase mandate was handed over.
     pub fn opened(&self, session: &str, alone_below: u64) {
-        self.say(&envelope(
-            session,
-            "mandate",
-            "consumer:persona",
-            "buyer:intent",
-            "delegate.create_purchase_mandate",
-            json!({
-                "mandate_id": format!("man_{session}"), "consumer_id": "c_ada",
-                "ap2_intent_mandate": {"goal": "a quiet keyboard", "merchants": null, "skus": null,
-                    "requires_refundability": true, "intent_expiry": "2026-06-01T00:00:00Z"},
-                "ap2_cart_mandate": null,
-                "authority": {"can_buy_without_confirmation": alone_below > 0,
-                    "max_spend_without_confirmation": alone_below,
-                    "can_negotiate": true, "can_accept_substitutes": false,
-                    "can_share_with_merchant": [], "must_not_share_with_merchant": []},
-                "hard_constraints": {"budget": BUDGET, "must_have": []},
-                "payment_instrument": {"type": "account", "account_id": "acc_ada"},
-            }),
-        ));
+        self.say(&mandate(session, alone_below));
     }
 
     /// A session with a certificate that waits for its person; gives the certificate.
@@ -134,6 +153,11 @@ impl MarketNode {
             "commerce.search",
             json!({"query": "quiet keyboard"}),
         ));
+        certificate(&self.agreed(session))
+    }
+
+    /// An offer and its acceptance, in a session that was opened; gives the answer to the acceptance.
+    pub fn agreed(&self, session: &str) -> Value {
         self.say(&envelope(session, "offer", "merchant:pricing", "buyer:negotiation",
             "commerce.propose_offer", json!({
             "offer_id": format!("off_{session}"), "merchant_id": "m_keys", "sku_id": "sku_quiet", "qty": 1,
@@ -149,7 +173,7 @@ impl MarketNode {
             json!({"offer_id": format!("off_{session}")}),
         );
         accept["in_reply_to"] = json!(format!("{session}-offer"));
-        certificate(&self.say(&accept))
+        self.say(&accept)
     }
 
     pub fn settle(&self, session: &str, cert: &str) -> Value {
@@ -202,6 +226,29 @@ impl Drop for MarketNode {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A purchase mandate as it is handed over.
+pub fn mandate(session: &str, alone_below: u64) -> Value {
+    envelope(
+        session,
+        "mandate",
+        "consumer:persona",
+        "buyer:intent",
+        "delegate.create_purchase_mandate",
+        json!({
+            "mandate_id": format!("man_{session}"), "consumer_id": "c_ada",
+            "ap2_intent_mandate": {"goal": "a quiet keyboard", "merchants": null, "skus": null,
+                "requires_refundability": true, "intent_expiry": "2026-06-01T00:00:00Z"},
+            "ap2_cart_mandate": null,
+            "authority": {"can_buy_without_confirmation": alone_below > 0,
+                "max_spend_without_confirmation": alone_below,
+                "can_negotiate": true, "can_accept_substitutes": false,
+                "can_share_with_merchant": [], "must_not_share_with_merchant": []},
+            "hard_constraints": {"budget": BUDGET, "must_have": []},
+            "payment_instrument": {"type": "account", "account_id": "acc_ada"},
+        }),
+    )
 }
 
 pub fn envelope(

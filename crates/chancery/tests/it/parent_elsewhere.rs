@@ -22,6 +22,7 @@ use reqwest::{Certificate, Client};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use crate::reserved::Reserved;
 use crate::served::{Served, now, trusted};
 use crate::support::Place;
 use crate::wire::{MESSAGES, segment};
@@ -494,9 +495,9 @@ fn whole(members: &Value, timestamp: &str) -> Value {
 #[test]
 fn a_parent_without_our_code_is_climbed_over_and_heard_again() {
     let security = Security::new();
-    let parent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let parent_at = parent.local_addr().unwrap();
-    let url = format!("http://{parent_at}{MESSAGES}");
+    let parent_at = Reserved::new();
+    let parent = parent_at.listen();
+    let url = format!("http://{}{MESSAGES}", parent_at.address());
     let mut field = field(&security, "offset:+20s", &url);
     field.start();
     let first = field.sent(&emergency());
@@ -510,7 +511,7 @@ fn a_parent_without_our_code_is_climbed_over_and_heard_again() {
     field.kill();
     field.start();
     is_stopped(&field);
-    let parent = TcpListener::bind(parent_at).unwrap();
+    let parent = parent_at.listen();
     // Its clock is behind, so its answers carry the time of what they answer.
     let at = received["timestamp"].as_str().unwrap();
     let says = |kind: &str, payload: Value| {

@@ -1,4 +1,4 @@
-//! An address at which nobody listens yet, and that nobody else can take meanwhile.
+//! An address at which nobody listens, until somebody does for a while, and that nobody else can take meanwhile.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -9,37 +9,49 @@ pub struct Reserved(TcpSocket);
 
 impl Reserved {
     pub fn new() -> Self {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        Self(socket)
+        Self(bound("127.0.0.1:0".parse().unwrap()))
     }
 
     pub fn address(&self) -> SocketAddr {
         self.0.local_addr().unwrap()
     }
 
-    /// From now on somebody is there.
-    pub fn listen(self) -> TcpListener {
+    /// From now on somebody is there, until the listener is dropped. The address stays reserved.
+    pub fn listen(&self) -> TcpListener {
         // It belongs to a runtime for a moment.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
             .unwrap();
         let _inside = runtime.enter();
-        let listener = self.0.listen(1_024).unwrap().into_std().unwrap();
+        let listener = bound(self.address()).listen(1_024).unwrap();
+        let listener = listener.into_std().unwrap();
         listener.set_nonblocking(false).unwrap();
         listener
     }
 }
 
+/// Shares its address with those that want to share it, which are of this process.
+fn bound(address: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseport(true).unwrap();
+    socket.bind(address).unwrap();
+    socket
+}
+
 #[test]
-fn an_address_is_kept_before_anybody_listens() {
+fn an_address_is_kept_before_and_after_somebody_listens() {
     use std::net::TcpStream;
     let reserved = Reserved::new();
     let address = reserved.address();
     assert!(TcpStream::connect(address).is_err());
     assert!(TcpListener::bind(address).is_err());
-    let listener = reserved.listen();
-    let _client = TcpStream::connect(address).unwrap();
-    listener.accept().unwrap();
+    for _ in 0..2 {
+        let listener = reserved.listen();
+        let _client = TcpStream::connect(address).unwrap();
+        listener.accept().unwrap();
+        drop(listener);
+        assert!(TcpStream::connect(address).is_err());
+        assert!(TcpListener::bind(address).is_err());
+    }
 }

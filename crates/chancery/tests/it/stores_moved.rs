@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use chancery_core::digest::hex;
 use chancery_core::rows::RowKey;
@@ -353,6 +354,8 @@ fn a_check_of_files_under_load_finds_what_is_wrong_and_nothing_else() {
     let place = Place::for_dev_node().with("CHANCERY_SEGMENT_BYTES", "65536");
     checked_under_load(&place, |key| {
         let index = Connection::open(place.path("data/index.db")).unwrap();
+        // The node writes, too.
+        index.busy_timeout(Duration::from_secs(60)).unwrap();
         let sql = "INSERT INTO rows (key, value) VALUES (?1, x'00')";
         index.execute(sql, [key.as_bytes()]).unwrap();
     });

@@ -70,11 +70,24 @@ fn fired(place: &Place) -> usize {
     place.log_lines().iter().filter(is_timer).count()
 }
 
+/// How often a story is told anew that on a busy machine is over before it begins.
+const ATTEMPTS: usize = 5;
+
 #[test]
 fn a_timer_that_was_set_on_a_node_fires_once_although_that_node_is_killed() {
     // VX-RUN-7, CH-JRN-1, CH-JRN-5
     let server = PostgresServer::start();
-    let place = place(&server, "timers", "http://127.0.0.1:1");
+    let is_told = |attempt| fires_after_the_kill(&server, &format!("timers-{attempt}"));
+    assert!(
+        (0..ATTEMPTS).any(is_told),
+        "each time it fired before the kill"
+    );
+}
+
+/// The story of a timer and a node that is killed. On a busy machine it may have fired before: then it says nothing, and
+/// gives false.
+fn fires_after_the_kill(server: &PostgresServer, journal: &str) -> bool {
+    let place = place(server, journal, "http://127.0.0.1:1");
     let a = place.serve();
     // The other's clock is ahead: it need not wait the whole minute that a judgement may take.
     let b = place.serve_with(&["--data", "data-2", "--clock", "offset:+50s"]);
@@ -87,7 +100,9 @@ fn a_timer_that_was_set_on_a_node_fires_once_although_that_node_is_killed() {
         .post("/send/value-context", escalation.to_string().as_bytes());
     sent.unwrap().ok();
     a.kill();
-    assert_eq!(fired(&place), 0, "it fired before the kill");
+    if fired(&place) > 0 {
+        return false;
+    }
     let started = Instant::now();
     while fired(&place) == 0 {
         assert!(started.elapsed() < PATIENCE, "it never fired");
@@ -111,12 +126,12 @@ fn a_timer_that_was_set_on_a_node_fires_once_although_that_node_is_killed() {
     again.stop_well();
     assert_eq!(fired(&place), 1);
     is_whole(&place);
+    true
 }
 
 #[test]
 fn a_deadline_that_passes_while_its_node_is_paused_is_seen_to_by_the_other() {
     // VX-ACK-6, CH-JRN-5
-    const ATTEMPTS: usize = 5;
     let server = PostgresServer::start();
     let is_told = |attempt| seen_to_while_paused(&server, &format!("deadlines-{attempt}"));
     assert!(

@@ -1,13 +1,13 @@
 //! Two nodes on one journal: whoever is connected to one gets what the other took (CH-JRN-5).
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use chancery_testkit::postgres_server::PostgresServer;
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
+use tokio_tungstenite::tungstenite::{Error, Message, WebSocket, client};
 
 use crate::agh_house::until;
 use crate::on_postgres::is_whole;
@@ -39,6 +39,27 @@ fn next(socket: &mut WebSocket<TcpStream>) -> Value {
             _ => socket.flush().unwrap(),
         }
     }
+}
+
+/// Reads what has come over a connection, so that it does not seem silent to its node; Pings are answered.
+fn stays(socket: &mut WebSocket<TcpStream>) {
+    let patience = |socket: &WebSocket<TcpStream>, patience| {
+        socket.get_ref().set_read_timeout(Some(patience)).unwrap();
+    };
+    patience(socket, Duration::from_millis(10));
+    let ended = loop {
+        if let Err(error) = socket.read().and_then(|_| socket.flush()) {
+            break error;
+        }
+    };
+    let nothing_more = |error: &std::io::Error| {
+        [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind())
+    };
+    assert!(
+        matches!(&ended, Error::Io(error) if nothing_more(error)),
+        "the connection lasts: {ended}"
+    );
+    patience(socket, PATIENCE);
 }
 
 /// The speaker says something to the listener elsewhere; gives its identifier.
@@ -161,10 +182,12 @@ fn a_peer_whose_node_is_killed_is_gone_and_the_others_stay() {
     let [a, b] = two(&place);
     let (_there, mut here) = (visit(&b, VISITOR), visit(&a, OTHER));
     until("both are on record", || {
+        stays(&mut here);
         (is_there(&a, VISITOR) && is_there(&a, OTHER)).then_some(())
     });
     b.kill();
     until("the peer of the node that was killed is gone", || {
+        stays(&mut here);
         (!is_there(&a, VISITOR)).then_some(())
     });
     assert!(is_there(&a, OTHER), "it is connected");

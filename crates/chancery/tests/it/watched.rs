@@ -1,10 +1,11 @@
 //! Something that lasts, on a terminal: whoever waits for it sees how far it is.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use chancery_testkit::process::bound;
+use chancery_testkit::terminal::OnTerminal;
 
 use crate::agh_house::until;
 use crate::support::Place;
@@ -34,44 +35,26 @@ pub fn shown_when_it_lasts(done: &str, mut made: impl FnMut(usize) -> String) {
 /// shown how far it is. What the terminal shows.
 pub fn watched(place: &Place, words: &[&str], arrived: impl Fn() -> usize) -> String {
     let program = place.command(words);
-    let typed: Vec<String> = [program.get_program()]
-        .into_iter()
-        .chain(program.get_args())
-        .map(|word| format!("'{}'", word.to_str().unwrap()))
-        .collect();
-    let pid = place.path("pid");
     // On a busy machine it gives way to who watches it, or it would have ended before it is seen.
-    let script = format!(
-        "stty rows 24 cols 100; echo $$ > {}; exec nice -n 19 {}",
-        pid.display(),
-        typed.join(" ")
-    );
-    let mut terminal = Command::new("script");
-    terminal
-        .args(["-qec", &script, "/dev/null"])
-        // One that can move its cursor.
-        .env("TERM", "xterm")
+    let mut command = Command::new("nice");
+    command.args(["-n", "19"]).arg(program.get_program());
+    command
+        .args(program.get_args())
         .current_dir(place.path("."));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHANCERY_")) {
-        terminal.env_remove(name);
+        command.env_remove(name);
     }
-    let mut terminal = bound(&terminal);
-    terminal.stdin(Stdio::null()).stdout(Stdio::piped());
-    let terminal = terminal.spawn().unwrap();
+    let terminal = OnTerminal::start(bound(&command)).unwrap();
     until("a part has arrived", || (arrived() > 0).then_some(()));
-    let pid = std::fs::read_to_string(pid).unwrap();
-    let tell = |name: &str, pid: &str| {
-        let told = Command::new("kill").args([name, pid]).output();
-        told.unwrap().status.success()
-    };
-    if tell("-STOP", pid.trim()) {
+    // What comes before it in the line of command hands its process on.
+    let pid = terminal.id().to_string();
+    let tell = |name: &str| Command::new("kill").args([name, &pid]).status().unwrap();
+    // It has not been waited for, so that no other process can have its number.
+    if tell("-STOP").success() {
         std::thread::sleep(Duration::from_millis(1_200));
-        // The terminal stops with what runs on it.
-        tell("-CONT", &terminal.id().to_string());
-        tell("-CONT", pid.trim());
+        tell("-CONT");
     }
-    let out = terminal.wait_with_output().unwrap();
-    let shown = String::from_utf8(out.stdout).unwrap();
-    assert!(out.status.success(), "{shown}");
+    let (status, shown) = terminal.finish().unwrap();
+    assert!(status.success(), "{shown}");
     shown
 }

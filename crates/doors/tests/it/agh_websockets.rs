@@ -414,7 +414,7 @@ async fn a_reader_that_stalls_is_let_go_and_finds_the_rest_later() {
     let setup = Setup {
         options: |options| {
             options.ws_limits.outgoing_bytes = 64 << 10;
-            options.ws_limits.write_timeout = Duration::from_millis(500);
+            options.ws_limits.write_timeout = Duration::from_secs(5);
         },
         ..Setup::default()
     };
@@ -453,8 +453,8 @@ async fn a_reader_that_stalls_is_let_go_and_finds_the_rest_later() {
 async fn a_silent_connection_is_pinged_and_ends_without_an_answer() {
     let setup = Setup {
         options: |options| {
-            options.ws_limits.ping_after = Duration::from_millis(50);
-            options.ws_limits.silence = Duration::from_millis(400);
+            options.ws_limits.ping_after = Duration::from_millis(500);
+            options.ws_limits.silence = Duration::from_secs(4);
         },
         ..Setup::default()
     };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chancery_doors::http::HttpLimits;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
@@ -204,7 +205,16 @@ impl Events {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_tells_what_is_there_and_what_comes() {
-    let node = Setup::default().start().await;
+    let limits = HttpLimits {
+        stop_timeout: Duration::from_secs(600),
+        ..HttpLimits::default()
+    };
+    let node = Setup {
+        limits,
+        ..Setup::default()
+    }
+    .start()
+    .await;
     assert_eq!(node.share(share(1)).await.0, 200);
     let mut events = Events::open(&node, "", None).await;
     let (first, entry) = events.next().await;
@@ -221,7 +231,7 @@ async fn a_stream_tells_what_is_there_and_what_comes() {
     let mut again = Events::open(&node, "", Some(("last-event-id", &first.to_string()))).await;
     assert_eq!(again.next().await.0, second);
     // Streams end with the door, well before its limit.
-    tokio::time::timeout(Duration::from_secs(5), node.stop())
+    tokio::time::timeout(Duration::from_secs(60), node.stop())
         .await
         .unwrap();
     while let Ok(Some(_)) = events.response.chunk().await {}

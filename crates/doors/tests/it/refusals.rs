@@ -286,7 +286,7 @@ async fn an_address_with_too_many_failures_is_not_read_any_more() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), accepted)
+    tokio::time::timeout(Duration::from_secs(60), accepted)
         .await
         .unwrap();
     node.stop().await;

@@ -211,7 +211,7 @@ pub fn client() -> Client {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     Client::builder()
         .no_proxy()
-        .timeout(Duration::from_secs(30))
+        .timeout(Duration::from_secs(120))
         .build()
         .unwrap()
 }

@@ -1,5 +1,7 @@
 //! One WebSocket connection to a live node: what is answered, what is confirmed, what ends it.
 
+use std::time::Duration;
+
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -211,13 +213,12 @@ async fn ten_dropped_frames_end_the_connection() {
 }
 
 /// Reads what the node sends without answering anything; tells when each piece came, and when it ended.
-async fn arrivals(stream: &mut TcpStream) -> (Vec<(u64, Vec<u8>)>, u64) {
-    let begun = Instant::now();
+async fn arrivals(stream: &mut TcpStream) -> (Vec<(Instant, Vec<u8>)>, Instant) {
     let mut pieces = Vec::new();
     let mut buffer = [0; 1024];
     loop {
         let read = stream.read(&mut buffer).await.unwrap_or_default();
-        let at = begun.elapsed().as_secs();
+        let at = Instant::now();
         match read {
             0 => return (pieces, at),
             read => pieces.push((at, buffer[..read].to_vec())),
@@ -226,9 +227,12 @@ async fn arrivals(stream: &mut TcpStream) -> (Vec<(u64, Vec<u8>)>, u64) {
 }
 
 // VX-WS-6
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_silent_connection_is_pinged_after_20_s_and_ends_after_45() {
+    /// Timers go by whole milliseconds.
+    const TICKS: Duration = Duration::from_millis(2);
     let node = Setup::default().start().await;
+    let asked = Instant::now();
     let mut stream = TcpStream::connect(node.address).await.unwrap();
     let request = "GET /vcp/ws HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
          sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -239,8 +243,19 @@ async fn a_silent_connection_is_pinged_after_20_s_and_ends_after_45() {
     }
     let answer = String::from_utf8(answer).unwrap();
     assert!(answer.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{answer}");
+    // Time that is not real passes whenever all wait: not before the node has the connection, which is real.
+    let connected = Instant::now();
+    tokio::time::pause();
     let (pieces, ended) = arrivals(&mut stream).await;
-    let ping = vec![0x89, 0x00];
-    assert_eq!(pieces, [(20, ping.clone()), (40, ping)]);
-    assert_eq!(ended, 45);
+    let [(first, one), (second, two)] = &pieces[..] else {
+        panic!("two pieces: {pieces:?}");
+    };
+    assert_eq!((&one[..], &two[..]), (&[0x89, 0x00][..], &[0x89, 0x00][..]));
+    // The node's time began in between.
+    let after = |since: Instant, seconds: u64| since + Duration::from_secs(seconds);
+    assert!(*first >= after(asked, 20) && *first <= after(connected, 20) + TICKS);
+    for (at, seconds) in [(*second, 20), (ended, 25)] {
+        let due = after(*first, seconds);
+        assert!(at + TICKS >= due && at <= due + TICKS, "{:?}", at - *first);
+    }
 }

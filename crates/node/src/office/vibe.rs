@@ -500,3 +500,26 @@ fn caller(token: Option<&TokenRecord>, message: &Message) -> Caller {
 fn damaged(damage: RowsDamaged) -> StoreError {
     StoreError(damage.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_may_approve_sees_what_it_could_answer() {
+        // VC-GATE-5, VC-ADR-8
+        let token = |consumer_id: Option<&str>| TokenRecord {
+            id: "t".to_owned(),
+            principal: "p".to_owned(),
+            scopes: vec![APPROVE.to_owned()],
+            addresses: vec!["consumer:persona".to_owned()],
+            consumer_id: consumer_id.map(str::to_owned),
+            merchant_id: None,
+            agent: None,
+            revoked: false,
+        };
+        assert_eq!(vibe_approver(Some(&token(None))), Reader::Psp);
+        let of_one = vibe_approver(Some(&token(Some("c1"))));
+        assert_eq!(of_one, Reader::consumer("c1"));
+    }
+}

@@ -153,6 +153,10 @@ fn a_session_goes_through_its_phases() {
     let own = listed(&desk, &Reader::consumer("c1"));
     assert_eq!(own["approvals"][0]["cert"]["cert_id"], cert.as_str());
     assert_eq!(own["approvals"][0]["goal"], "a keyboard");
+    // Only a clock that ends certificates ends them: where envelopes bring their own time, the session's.
+    let listed_at = |now| approvals(desk.host.rows(), &Reader::Psp, now).unwrap();
+    assert_eq!(listed_at(None), listed_at(Some(Time::UNIX_EPOCH)));
+    assert_eq!(listed_at(Some(Time::MAX)), b"{\"approvals\":[]}");
     assert_eq!(
         listed(&desk, &Reader::consumer("c2")),
         json!({"approvals": []})
