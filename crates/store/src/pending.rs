@@ -23,6 +23,9 @@ const WORTH_WRITING_ROWS: usize = 32_768;
 /// Otherwise changes wait at most this long.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
+/// Changes are few beside so many times as many that are sorted already.
+const FEW_AMONG: usize = 8;
+
 /// Rows by key; none for a removed one.
 pub(crate) type RowMap = BTreeMap<RowKey, Option<Row>>;
 
@@ -116,7 +119,7 @@ impl Pending {
     fn sorted(&self) -> MutexGuard<'_, Sorted> {
         let mut sorted = self.sorted.lock().unwrap_or_else(PoisonError::into_inner);
         let batches = std::mem::take(&mut self.fresh().batches);
-        batches.into_iter().for_each(|batch| sorted.take(batch));
+        sorted.take(batches);
         sorted
     }
 
@@ -222,7 +225,7 @@ impl Pending {
         fresh.rows = 0;
         fresh.since = None;
         drop(fresh);
-        batches.into_iter().for_each(|batch| sorted.take(batch));
+        sorted.take(batches);
         let rows = Arc::new(std::mem::take(&mut sorted.rows));
         sorted.writing = Some(rows.clone());
         sorted.epoch += 1;
@@ -328,21 +331,30 @@ impl Fresh {
 
 impl Sorted {
     /// Sorts changes in.
-    fn take(&mut self, batch: FreshBatch) {
-        match Arc::try_unwrap(batch.changes) {
-            Ok(changes) => {
-                for unit in changes.into_units() {
-                    self.rows.extend(unit.rows);
-                    self.remembered.extend(unit.remembered);
+    fn take(&mut self, batches: Vec<FreshBatch>) {
+        let mut rows = Vec::new();
+        for batch in batches {
+            match Arc::try_unwrap(batch.changes) {
+                Ok(changes) => {
+                    for unit in changes.into_units() {
+                        rows.extend(unit.rows);
+                        self.remembered.extend(unit.remembered);
+                    }
+                }
+                Err(shared) => {
+                    rows.extend(shared.rows().cloned());
+                    self.remembered.extend(shared.remembered());
                 }
             }
-            Err(shared) => {
-                self.rows.extend(shared.rows().cloned());
-                self.remembered.extend(shared.remembered());
-            }
+            self.change = batch.change;
+            self.mark = batch.mark.unwrap_or(self.mark);
         }
-        self.change = batch.change;
-        self.mark = batch.mark.unwrap_or(self.mark);
+        // Many are sorted at once for less than each takes to find its place; a few need not move all others for that.
+        if rows.len() < self.rows.len() / FEW_AMONG {
+            self.rows.extend(rows);
+        } else {
+            self.rows.append(&mut rows.into_iter().collect());
+        }
     }
 }
 
