@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chancery_core::protocol::Suite;
 use chancery_core::rows::{RowChange, RowKey};
 use chancery_core::timer::TIMERS;
-use chancery_store::{Store, StoreError};
+use chancery_store::{Pages, StoreError};
 use tokio::sync::{Notify, watch};
 
 use crate::gate::Gate;
@@ -84,10 +84,17 @@ impl Duties {
         outbox: &Arc<Outbox>,
         timers: &Timers,
     ) -> Result<(), StoreError> {
-        // First: what is committed from here on is begun by its commit, or found on record, or both.
+        // A commit that still took the duties for this process's may have begun something since they were laid down. It would
+        // never go on, and keep others of its lane waiting.
+        self.lay_down(outbox, timers);
+        // Before anything is read: what is committed from here on is begun by its commit, or found on record, or both.
         self.ours.store(true, Ordering::Release);
+        // Timers first: they are few, and need not wait until all deliveries are read.
+        for page in Pages::below(&**gate.store(), RowKey::text(TIMERS, &[])) {
+            let waiting = page?.into_iter().map(|(key, row)| (key, Some(row)));
+            timers.follow(&waiting.collect::<Vec<RowChange>>());
+        }
         outbox.resume(gate)?;
-        timers.follow(&waiting_timers(gate.store())?);
         self.changed.send_replace(true);
         Ok(())
     }
@@ -98,13 +105,4 @@ impl Duties {
         timers.clear();
         self.changed.send_replace(false);
     }
-}
-
-/// The timers on record.
-fn waiting_timers(store: &Arc<dyn Store>) -> Result<Vec<RowChange>, StoreError> {
-    let waiting = store.scan(&RowKey::text(TIMERS, &[]), None, usize::MAX)?;
-    Ok(waiting
-        .into_iter()
-        .map(|(key, row)| (key, Some(row)))
-        .collect())
 }

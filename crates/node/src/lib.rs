@@ -61,7 +61,7 @@ pub use office::{
     Office, Sent, VibeAnswered, hosting_protocol, turn_records_prefix, vibe_approver, vibe_reader,
 };
 pub use others::{Errand, Others, Word};
-pub use outbox::{Attempt, Bus, Carried, Carrier, NoCarrier, Order};
+pub use outbox::{Attempt, Bus, Carried, Carrier, Made, NoCarrier, Order};
 pub use reconcile::ReconcileError;
 pub use sequencer::Decided;
 pub use sidelogs::SideLogs;

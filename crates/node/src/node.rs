@@ -27,7 +27,7 @@ use crate::inboxes::Inboxes;
 use crate::lateness::Lateness;
 use crate::leave::{Leave, Suspended};
 use crate::others::{Others, Word};
-use crate::outbox::{Bus, Carrier, Outbox};
+use crate::outbox::{Bus, Carrier, Made, Outbox};
 use crate::overlay::Overlay;
 use crate::rates::{FILLED_AGAIN_AFTER, Rates, TELL_EVERY};
 use crate::sequencer::Decided;
@@ -317,13 +317,13 @@ impl<S: Suite> Node<S> {
         }
     }
 
-    /// Makes a delivery that the bus gave to this node, for as long as `is_mine` says that it did; whether nothing of it
-    /// is open any more.
+    /// Makes a delivery that the bus gave to this node, for as long as `is_mine` says that it did; what the bus is to do
+    /// with it.
     pub async fn make_delivery(
         &self,
         order: &[u8],
         is_mine: Arc<dyn Fn() -> bool + Send + Sync>,
-    ) -> bool {
+    ) -> Made {
         self.outbox.make(&self.gate, order, is_mine).await
     }
 

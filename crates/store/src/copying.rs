@@ -15,6 +15,7 @@ use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_journal::{Fold, Head, Lines, Produced, Units};
 
 use crate::contract::{Batch, CommitError, Store, StoreError};
+use crate::pages::Pages;
 use crate::recover::{Above, Held, RecoverError, chained, lock};
 
 /// So many changed rows or units are committed together.
@@ -59,10 +60,13 @@ impl Beside {
     pub fn of(store: &dyn Store) -> Result<Self, StoreError> {
         let ops = store.ops_scan(&everything())?;
         let open = if store.is_shared() {
-            let rows = store.scan(&RowKey::text(OUTBOX, &[]), None, usize::MAX)?;
-            let keys = rows.into_iter().map(|(key, _)| key).collect();
-            // What was committed before the scan is in it, or settled.
-            Some((keys, store.head().seq))
+            let (mut keys, mut through) = (Vec::new(), None);
+            for page in Pages::below(store, RowKey::text(OUTBOX, &[])) {
+                keys.extend(page?.into_iter().map(|(key, _)| key));
+                // What was committed before the first page was read is in it, in a later one, or settled.
+                through.get_or_insert_with(|| store.head().seq);
+            }
+            Some((keys, through.unwrap_or_else(|| store.head().seq)))
         } else {
             None
         };
@@ -84,17 +88,52 @@ impl Beside {
         let Some((open, through)) = &self.open else {
             return Ok(());
         };
-        let open: BTreeSet<&RowKey> = open.iter().collect();
-        let rows = to.scan(&RowKey::text(OUTBOX, &[]), None, usize::MAX)?;
-        let is_settled = |key: &RowKey| {
-            parse_outbox_key(key).is_some_and(|(seq, _)| seq <= *through) && !open.contains(key)
-        };
-        let keys = rows.into_iter().map(|(key, _)| key);
-        let settled: Vec<RowKey> = keys.filter(is_settled).collect();
-        settled
-            .chunks(ROWS_TOGETHER)
-            .try_for_each(|keys| to.forget(keys))
+        let open: BTreeSet<(Seq, u64)> = open.iter().filter_map(parse_outbox_key).collect();
+        let first = open.first().map_or(Seq::MAX, |(seq, _)| *seq);
+        let mark = first.min(through.saturating_add(1));
+        if !to.is_shared() {
+            let mark = Row::from(&mark.to_be_bytes()[..]);
+            to.ops_raise((settled_through_key(), mark), &[], true)?;
+        }
+        for page in Pages::below(to, RowKey::text(OUTBOX, &[])) {
+            let (mut notes, mut settled) = (Vec::new(), Vec::new());
+            for (key, _) in page? {
+                let Some(place) = parse_outbox_key(&key) else {
+                    continue;
+                };
+                if place.0 <= *through && !open.contains(&place) {
+                    settled.push(key);
+                    notes.extend((place.0 >= mark).then(|| settled_note(place)));
+                }
+            }
+            // First: an index of files that is built anew has the rows again, and the notes say that they are settled.
+            if !to.is_shared() {
+                to.ops_put(&notes, true)?;
+            }
+            to.forget(&settled)?;
+        }
+        Ok(())
     }
+}
+
+/// The space of notes of settled deliveries, in stores that are not shared.
+pub const SETTLED_DELIVERIES: &str = "outbox-settled";
+
+/// The row of the note that a delivery is settled: its line, and its number among those of its unit.
+pub fn settled_delivery_key((seq, number): (Seq, u64)) -> RowKey {
+    RowKey::new(
+        SETTLED_DELIVERIES,
+        &[&seq.to_be_bytes(), &number.to_be_bytes()],
+    )
+}
+
+/// The row of the line before which all deliveries are settled, as eight bytes.
+pub fn settled_through_key() -> RowKey {
+    RowKey::text("outbox-through", &[])
+}
+
+fn settled_note(place: (Seq, u64)) -> RowChange {
+    (settled_delivery_key(place), Some("".into()))
 }
 
 fn everything() -> RowKey {
@@ -187,5 +226,82 @@ impl Parcel {
         };
         to.commit(batch)?;
         Ok(Self::behind(head))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chancery_core::delivery::outbox_key;
+
+    use super::*;
+    use crate::contract::StoredUnit;
+    use crate::memory::Memory;
+
+    /// A store that is not shared, with a log whose lines all have a delivery.
+    fn with_deliveries(lines: Seq) -> Memory {
+        let store = Memory::new();
+        let rows = (1..=lines).map(|seq| (outbox_key(seq, 0), Some("{}".into())));
+        let units = vec![StoredUnit {
+            rows: rows.collect(),
+            remembered: Vec::new(),
+        }];
+        let mut text = Lines::default();
+        (0..lines).for_each(|_| text.push(b"{}"));
+        let batch = Batch {
+            base: Head::EMPTY,
+            head: Head {
+                seq: lines,
+                hash: Sha256Digest::of(b"{}"),
+                ..Head::EMPTY
+            },
+            lines: text,
+            units,
+        };
+        store.commit(batch).unwrap();
+        store
+    }
+
+    #[test]
+    fn what_was_settled_elsewhere_is_noted_where_rows_come_back() {
+        // CH-JRN-2, CH-JRN-15
+        let of = |open: &[Seq]| Beside {
+            ops: Vec::new(),
+            open: Some((open.iter().map(|seq| outbox_key(*seq, 0)).collect(), 8)),
+        };
+        let note = |seq| settled_delivery_key((seq, 0));
+        for (open, through, noted) in [
+            (&[][..], 9, vec![]),
+            (&[9, 10], 9, vec![]),
+            (&[3, 6, 9, 10], 3, vec![note(4), note(5), note(7), note(8)]),
+        ] {
+            let store = with_deliveries(10);
+            of(open).put(&store).unwrap();
+            let rows = store.scan(&RowKey::text(OUTBOX, &[]), None, 99).unwrap();
+            let left: Vec<Seq> = rows
+                .iter()
+                .filter_map(|(key, _)| Some(parse_outbox_key(key)?.0))
+                .collect();
+            let expected: Vec<Seq> = (1..=10)
+                .filter(|seq| *seq > 8 || open.contains(seq))
+                .collect();
+            assert_eq!(left, expected);
+            let notes = store
+                .ops_scan(&RowKey::text(SETTLED_DELIVERIES, &[]))
+                .unwrap();
+            let notes: Vec<RowKey> = notes.into_iter().map(|(key, _)| key).collect();
+            assert_eq!(notes, noted, "{open:?}");
+            let mark = store.ops_get(&settled_through_key()).unwrap().unwrap();
+            assert_eq!(*mark, Seq::to_be_bytes(through)[..], "{open:?}");
+            // One that is further already does not go back.
+            let further = Row::from(&100_u64.to_be_bytes()[..]);
+            store
+                .ops_put(&[(settled_through_key(), Some(further.clone()))], true)
+                .unwrap();
+            of(open).put(&store).unwrap();
+            assert_eq!(
+                store.ops_get(&settled_through_key()).unwrap(),
+                Some(further)
+            );
+        }
     }
 }

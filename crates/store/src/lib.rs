@@ -22,6 +22,7 @@ mod memory;
 mod moment;
 mod opening;
 mod ops;
+mod pages;
 mod pending;
 mod postgres;
 mod recover;
@@ -34,7 +35,9 @@ mod windows;
 
 pub use cache::LEAST_CACHE_BYTES;
 pub use contract::{Batch, CommitError, Note, Store, StoreError, StoredUnit, Watch};
-pub use copying::{Beside, CopyError, copy_log};
+pub use copying::{
+    Beside, CopyError, SETTLED_DELIVERIES, copy_log, settled_delivery_key, settled_through_key,
+};
 pub use embedded::Embedded;
 pub use inspect::{IndexLook, Inspection, inspect};
 pub use lock::{DirLock, LockError};
@@ -42,6 +45,7 @@ pub use memory::Memory;
 pub use moment::{Moment, moment_in};
 pub use opening::{OpenError, Options, ROWS_VERSION, Tail, prune_accepted};
 pub use ops::ops_in;
+pub use pages::Pages;
 pub use postgres::{
     Postgres, PostgresError, PostgresLook, PostgresOptions, look as look_at_postgres,
 };

@@ -5,7 +5,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::disk::private_file;
@@ -18,14 +18,21 @@ const MOST_TEXT_BYTES: u64 = 1_024;
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process has it.
-    #[error("the data directory is in use by {holder}")]
+    #[error("the data directory {} is in use by {holder}", dir.display())]
     Held {
+        /// The directory.
+        dir: PathBuf,
         /// Process id and address of the other, as it wrote them.
         holder: String,
     },
     /// The lock file cannot be used.
-    #[error("the lock file cannot be used: {0}")]
-    Io(#[from] io::Error),
+    #[error("the lock file {} cannot be used: {error}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
 }
 
 /// The lock; given back when dropped.
@@ -39,23 +46,29 @@ impl DirLock {
     /// Another process has it.
     pub fn take(dir: &Path, address: &str) -> Result<Self, LockError> {
         let path = dir.join(LOCK_NAME);
+        let unusable = |error| LockError::Unusable {
+            path: path.clone(),
+            error,
+        };
         let mut file = private_file()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(path)?;
+            .open(&path)
+            .map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(LockError::Held {
+                    dir: dir.to_owned(),
                     holder: holder(&mut file),
                 });
             }
-            Err(TryLockError::Error(error)) => return Err(error.into()),
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
         }
         let lock = Self(Mutex::new(file));
-        lock.tell(address)?;
+        lock.tell(address).map_err(unusable)?;
         Ok(lock)
     }
 

@@ -51,7 +51,7 @@ pub(super) async fn awaited(config: &Config) -> Result<Option<Arc<Postgres>>, Fa
                 ..said
             });
         }
-        tracing::warn!(%error, "the database is not there yet");
+        tracing::warn!(%error, store = %database.shown(), "the database is not there yet");
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -116,6 +116,8 @@ fn not_opened(error: &PostgresError, database: &Database) -> Failure {
         }
         PostgresError::Newer { .. } => Failure::usage(said)
             .next("use the version of chancery that changed them, or a later one"),
+        PostgresError::Older { .. } => Failure::usage(said)
+            .next("start chancery serve of this version on it once: it brings the tables up to date"),
         PostgresError::OtherRows { .. } => Failure::usage(said).next(
             "with the program that wrote them move the journal to files, with this one to a journal of another name",
         ),

@@ -23,7 +23,7 @@ pub fn broker() -> NatsServer {
 }
 
 /// A place whose nodes deliver to an address through a broker.
-fn place(server: &PostgresServer, broker: &NatsServer, journal: &str, address: &str) -> Place {
+pub fn place(server: &PostgresServer, broker: &NatsServer, journal: &str, address: &str) -> Place {
     family(server, journal, address).with("CHANCERY_BUS", &broker.url())
 }
 
@@ -37,7 +37,7 @@ pub fn bus_is_up(node: &Served) {
 }
 
 /// Asks a broker for something of its streams.
-fn asked(broker: &NatsServer, what: &str) -> Value {
+pub fn asked(broker: &NatsServer, what: &str) -> Value {
     let stream = TcpStream::connect(("127.0.0.1", broker.port())).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut stream = BufReader::new(stream);
@@ -116,7 +116,7 @@ fn each_delivery_is_made_once_by_one_of_the_nodes() {
 }
 
 /// Ends what was begun at an address where nobody answered: of it nothing has arrived.
-fn hang_up(listener: &TcpListener) {
+pub fn hang_up(listener: &TcpListener) {
     listener.set_nonblocking(true).unwrap();
     while listener.accept().is_ok() {}
     listener.set_nonblocking(false).unwrap();

@@ -1,6 +1,6 @@
 //! The bus of a journal's nodes over JetStream: a stream of orders, each in one node's hands until it is settled.
 //!
-//! Guarantees: an order is in the stream once, under a subject of its own, until a node says that it is settled; a node
+//! Guarantees: an order is in the stream once, under a subject of its own, until a node says that it is done with; a node
 //! that says nothing for [`HANDS_OFF`] loses its orders to another. What the stream holds is only who makes what: the
 //! journal has the deliveries, and a stream that is lost is filled from it again.
 
@@ -15,7 +15,7 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::message::{Acker, PublishMessage};
 use async_nats::jetstream::stream::{Config as Kept, DiscardPolicy, RetentionPolicy, Stream};
 use async_nats::jetstream::{self, AckKind, Context};
-use chancery_node::{Bus, Office, Order};
+use chancery_node::{Bus, Made, Office, Order};
 use futures_util::StreamExt as _;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -30,7 +30,7 @@ const HANDS_OFF: Duration = Duration::from_secs(10);
 const SAY_EVERY: Duration = Duration::from_secs(3);
 /// How long the stream may take to take an order.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
-/// How long an order rests that could not be settled here.
+/// How long the bus rests that could not be used.
 const REST: Duration = Duration::from_secs(1);
 /// Orders in one node's hands, and exempt ones beyond them.
 const IN_HAND: (usize, usize) = (4_096, 256);
@@ -96,9 +96,9 @@ impl Bus for NatsBus {
         let context = self.context.borrow().clone();
         let lane = lane(order.exempt);
         let subject = self.subject(lane, &order.name);
-        let message = PublishMessage::build()
-            .message_id(format!("{}.{}", self.journal, order.name))
-            .payload(order.bytes);
+        // Without an identifier of its own: the stream would refuse for a while what was taken out of it and is handed out
+        // anew. The subject alone keeps it from having an order twice.
+        let message = PublishMessage::build().payload(order.bytes);
         Box::pin(async move {
             let Some(context) = context else { return false };
             let publish = async {
@@ -313,14 +313,14 @@ async fn make(office: &Office, order: &[u8], acker: &Acker) {
             }
         }
     };
-    let settled = tokio::select! {
-        settled = office.make_delivery(order, Arc::new(is_mine)) => settled,
+    let made = tokio::select! {
+        made = office.make_delivery(order, Arc::new(is_mine)) => made,
         // It is another node's by now.
         () = saying => return,
     };
-    let word = match settled {
-        true => AckKind::Ack,
-        false => AckKind::Nak(Some(REST)),
+    let word = match made {
+        Made::Done => AckKind::Ack,
+        Made::Later(after) => AckKind::Nak(Some(after)),
     };
     if let Err(error) = acker.ack_with(word).await {
         tracing::debug!(%error, "an order comes again, and is found settled");

@@ -12,19 +12,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::delivery::{Delivery, outbox_key, parse_outbox_key};
-use chancery_core::line::Seq;
 use chancery_core::protocol::Suite;
 use chancery_core::rows::RowKey;
 use chancery_store::StoreError;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::parcel::Parcel;
-use super::progress::Attempts;
+use super::progress::{Attempts, Place};
+use super::rooms::{REST, Visit};
 use super::{Held, Outbox};
 use crate::gate::Gate;
+use crate::leave::Leave;
 
 /// How long the bus may be away before whoever has the duty goes on by itself.
 const WAITED_FOR: Duration = Duration::from_secs(15);
@@ -34,6 +36,8 @@ const AGAIN_EVERY: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Pairs of sender and recipient whose last order is known; beyond it the order of a pair may be lost for a moment.
 const LANES: usize = 100_000;
+/// Orders that are on their way to the bus at once.
+const ON_THEIR_WAY: usize = 256;
 /// How long an order waits for those before it; then it goes back to the bus.
 const TURN_WITHIN: Duration = Duration::from_secs(30);
 /// The first and the longest pause between two looks whether its turn has come.
@@ -59,8 +63,14 @@ pub struct Order {
     pub bytes: Bytes,
 }
 
-/// A delivery: its line, and its number among those of its unit.
-type Place = (Seq, u64);
+/// What becomes of an order that a node took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// The bus need not know of it any more: nothing of it is open, or it is handed out anew when it may be made.
+    Done,
+    /// It is to come again, after so long.
+    Later(Duration),
+}
 
 /// Which deliveries an order is about, and which are first attempted before.
 #[derive(Serialize, Deserialize)]
@@ -116,24 +126,65 @@ impl Outbox {
 
     /// Hands deliveries out.
     pub(super) fn hand_out(self: &Arc<Self>, bus: &Arc<dyn Bus>, parcels: Vec<Parcel>) {
+        self.hand_out_in(bus, parcels, None);
+    }
+
+    /// The same in a round, which ends when the bus has answered for all.
+    fn hand_out_in(
+        self: &Arc<Self>,
+        bus: &Arc<dyn Bus>,
+        parcels: Vec<Parcel>,
+        round: Option<OwnedSemaphorePermit>,
+    ) {
         if !*bus.is_up().borrow() {
             // They are on record, and handed out when it is back.
             return;
         }
-        for parcel in self.put_together(parcels) {
-            let order = {
-                let mut last = super::lock(&self.last_orders);
-                last.order(&parcel)
-            };
-            let Some(order) = order else { continue };
-            let handed = bus.hand_out(order);
-            let outbox = Arc::clone(self);
-            self.spawn(async move {
-                if !handed.await {
-                    outbox.again.notify_one();
-                }
-            });
+        let parcels = self.put_together(parcels);
+        let parcels = parcels.into_iter().filter(|parcel| !self.rests(parcel));
+        let parcels: Vec<Parcel> = parcels.collect();
+        let orders: Vec<Order> = {
+            let mut last = super::lock(&self.last_orders);
+            parcels
+                .iter()
+                .filter_map(|parcel| last.order(parcel))
+                .collect()
+        };
+        if orders.is_empty() {
+            return;
         }
+        let (outbox, bus) = (Arc::clone(self), Arc::clone(bus));
+        self.spawn(async move {
+            let _round = round;
+            let (mut on_their_way, mut all_taken) = (JoinSet::new(), true);
+            for order in orders {
+                if on_their_way.len() >= ON_THEIR_WAY {
+                    all_taken &= matches!(on_their_way.join_next().await, Some(Ok(true)));
+                }
+                on_their_way.spawn(bus.hand_out(order));
+            }
+            while let Some(taken) = on_their_way.join_next().await {
+                all_taken &= matches!(taken, Ok(true));
+            }
+            if !all_taken {
+                outbox.again.notify_one();
+            }
+        });
+    }
+
+    /// Whether a parcel is on record only, because its sender is suspended: it would lie in a node's hands, in the place of
+    /// others. It is handed out when the sender runs again, or when its time is over.
+    fn rests(&self, parcel: &Parcel) -> bool {
+        let delivery = parcel.lead();
+        let leave = Leave::new(&self.suspended, &delivery.from, delivery.exempt);
+        if leave.is_given() {
+            return false;
+        }
+        let Some(within_ms) = delivery.within_ms else {
+            return true;
+        };
+        let age = self.age(parcel);
+        age.is_ok_and(|age| age <= Duration::from_millis(u64::from(within_ms)))
     }
 
     /// Sees to it that what is on record is handed out or made, for as long as this process has the duty.
@@ -147,7 +198,7 @@ impl Outbox {
         };
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_up = bus.is_up();
+        let (mut is_up, mut suspended) = (bus.is_up(), self.suspended.changes());
         let (mut handed_out, mut seen_up) = (None::<Instant>, Instant::now());
         loop {
             let at_once = tokio::select! {
@@ -156,6 +207,12 @@ impl Outbox {
                 () = self.again.notified() => {
                     tokio::time::sleep(LOOK_EVERY).await;
                     true
+                }
+                // What somebody had on record who runs again.
+                changed = suspended.changed() => {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                    suspended.mark_unchanged();
+                    changed.is_ok()
                 }
                 _ = look.tick() => false,
             };
@@ -189,37 +246,37 @@ impl Outbox {
         self.is_alone.load(Ordering::Acquire)
     }
 
-    /// Hands out everything on record that is not under way here.
+    /// Hands out everything on record that is not under way here; where that is still being done, soon once more.
     pub(super) fn hand_out_all(self: &Arc<Self>, bus: &Arc<dyn Bus>) -> Result<(), StoreError> {
-        let mut parcels = Vec::new();
-        for (key, delivery) in self.progress.unsettled()? {
-            if self.progress.is_open(&key) {
-                continue;
-            }
-            let attempts = self.progress.attempts(&key)?;
-            parcels.extend(Parcel::new(key, delivery, attempts));
-        }
-        self.hand_out(bus, parcels);
+        let Ok(round) = Arc::clone(&self.round).try_acquire_owned() else {
+            self.again.notify_one();
+            return Ok(());
+        };
+        let mut open = self.progress.unsettled()?;
+        open.retain(|(key, _)| !self.progress.is_open(key));
+        let open = self.progress.attempts_of(open)?;
+        let parcel = |(key, delivery, attempts)| Parcel::new(key, delivery, attempts);
+        let parcels = open.into_iter().filter_map(parcel).collect();
+        self.hand_out_in(bus, parcels, Some(round));
         Ok(())
     }
 
-    /// Makes what an order asks for, as long as `held` says that it is this node's; whether nothing of it is open any
-    /// more. Dropping the future ends it.
+    /// Makes what an order asks for, as long as `held` says that it is this node's. Dropping the future ends it.
     pub(crate) async fn make<S: Suite>(
         self: &Arc<Self>,
         gate: &Gate<S>,
         order: &[u8],
         held: Held,
-    ) -> bool {
+    ) -> Made {
         let Ok(content) = serde_json::from_slice::<Content>(order) else {
             tracing::error!("an order cannot be read and is dropped");
-            return true;
+            return Made::Done;
         };
         match self.make_all(gate, content, held).await {
-            Ok(settled) => settled,
+            Ok(made) => made,
             Err(error) => {
                 tracing::warn!(%error, "a delivery cannot be made yet");
-                false
+                Made::Later(REST)
             }
         }
     }
@@ -229,29 +286,33 @@ impl Outbox {
         gate: &Gate<S>,
         content: Content,
         held: Held,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Made, StoreError> {
         let mut open = Vec::new();
         for place in content.make {
             open.extend(self.on_record(place)?);
-        }
-        if open.is_empty() {
-            return Ok(true);
         }
         let wanted = open.len();
         self.progress.open(&mut open);
         let _here = OpenHere(self, open.iter().map(|(key, _)| key.clone()).collect());
         if open.len() < wanted {
             // It is under way here already, and is settled there.
-            return Ok(false);
+            return Ok(Made::Later(REST));
         }
         let mut parcels = Vec::new();
         for (key, delivery) in open {
             let attempts = self.progress.attempts(&key)?;
             parcels.extend(Parcel::new(key, delivery, attempts));
         }
+        let Some(first) = parcels.first() else {
+            return Ok(Made::Done);
+        };
+        if self.rests(first) {
+            return Ok(Made::Done);
+        }
+        let visit = self.visit(first);
         let is_first = parcels.iter().any(|parcel| parcel.attempts.made == 0);
-        if is_first && !self.turn_comes(&content.after).await? {
-            return Ok(false);
+        if is_first && let Some(later) = self.turn_comes(&content.after, &visit).await? {
+            return Ok(Made::Later(later));
         }
         let mut settled = true;
         for parcel in self.put_together(parcels) {
@@ -259,7 +320,17 @@ impl Outbox {
             let schedule = self.schedule(&parcel, age, Some(Arc::clone(&held)));
             settled &= self.deliver(gate.clone(), parcel, schedule).await;
         }
-        Ok(settled)
+        Ok(match settled {
+            true => Made::Done,
+            false => Made::Later(REST),
+        })
+    }
+
+    fn visit(&self, parcel: &Parcel) -> Visit<'_> {
+        let delivery = parcel.lead();
+        let lane = (delivery.from.clone(), delivery.to.clone(), delivery.exempt);
+        let place = parse_outbox_key(parcel.lead_key()).unwrap_or((parcel.seq, 0));
+        self.rooms.visit(lane, place)
     }
 
     /// A delivery, if its row is there: in the database, for another node may have settled it.
@@ -274,20 +345,33 @@ impl Outbox {
         Ok(Some((found, delivery)))
     }
 
-    /// Waits until the first attempts of these have ended, wherever they are made; whether they have in time.
-    async fn turn_comes(&self, after: &[Place]) -> Result<bool, StoreError> {
+    /// Waits until the first attempts of these have ended, wherever they are made. Where they have not in time, or too many
+    /// of the lane wait here already, it is to come again after so long.
+    async fn turn_comes(
+        &self,
+        after: &[Place],
+        visit: &Visit<'_>,
+    ) -> Result<Option<Duration>, StoreError> {
         let late = Instant::now() + TURN_WITHIN;
         for place in after {
             let mut pause = TURN_PAUSES.0;
-            while !self.was_attempted(*place)? {
-                if Instant::now() >= late {
-                    return Ok(false);
+            loop {
+                let stepped = visit.stepped.notified();
+                if !visit.is_behind(*place) && self.was_attempted(*place)? {
+                    break;
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(TURN_PAUSES.1);
+                if Instant::now() >= late || !visit.may_wait() {
+                    return Ok(Some(visit.goes_back()));
+                }
+                tokio::select! {
+                    // Of its own lane somebody has gone on: its turn may be next.
+                    () = stepped => pause = TURN_PAUSES.0,
+                    () = tokio::time::sleep(pause) => pause = (pause * 2).min(TURN_PAUSES.1),
+                }
             }
         }
-        Ok(true)
+        visit.goes_on();
+        Ok(None)
     }
 
     fn was_attempted(&self, place: Place) -> Result<bool, StoreError> {

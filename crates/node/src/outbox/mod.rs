@@ -7,6 +7,9 @@ mod carrier;
 mod handing;
 mod parcel;
 mod progress;
+mod rooms;
+#[cfg(test)]
+mod tests;
 mod turns;
 mod unreached;
 
@@ -28,7 +31,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub use carrier::{Attempt, Carried, Carrier, NoCarrier};
-pub use handing::{Bus, Order};
+pub use handing::{Bus, Made, Order};
 
 use crate::clock::Clock;
 use crate::gate::Gate;
@@ -38,6 +41,7 @@ use crate::trace::{Trace, within};
 use handing::LastOrders;
 use parcel::Parcel;
 use progress::{Attempts, Progress, pause};
+use rooms::Rooms;
 use turns::{Turn, Turns};
 use unreached::Unreached;
 
@@ -65,6 +69,10 @@ pub(crate) struct Outbox {
     /// Whether whoever has the duty makes them all the same.
     is_alone: AtomicBool,
     last_orders: Mutex<LastOrders>,
+    /// Orders that wait for their turn here.
+    rooms: Rooms,
+    /// Had by whoever hands out everything on record.
+    round: Arc<Semaphore>,
     unreached: Unreached,
     /// Something could not be handed out.
     again: Notify,
@@ -93,6 +101,8 @@ impl Outbox {
             bus: OnceLock::new(),
             is_alone: AtomicBool::new(false),
             last_orders: Mutex::default(),
+            rooms: Rooms::default(),
+            round: Arc::new(Semaphore::new(1)),
             unreached: Unreached::default(),
             again: Notify::new(),
             tasks: Mutex::new(Some(JoinSet::new())),
@@ -101,19 +111,15 @@ impl Outbox {
 
     /// Goes on with the deliveries that are on record and not settled. Needs a runtime.
     pub(crate) fn resume<S: Suite>(self: &Arc<Self>, gate: &Gate<S>) -> Result<(), StoreError> {
-        if let Some(bus) = self.hands_out() {
-            return self.hand_out_all(bus);
+        if self.hands_out().is_some() {
+            // Whoever keeps handing out hears of the duty, and begins with what is on record as well.
+            return Ok(());
         }
         let mut open = self.progress.unsettled()?;
         self.progress.open(&mut open);
-        let mut parcels = Vec::new();
-        for (key, delivery) in open {
-            let attempts = self.progress.attempts(&key)?;
-            let Some(parcel) = Parcel::new(key, delivery, attempts) else {
-                continue;
-            };
-            parcels.push(parcel);
-        }
+        let open = self.progress.attempts_of(open)?;
+        let parcel = |(key, delivery, attempts)| Parcel::new(key, delivery, attempts);
+        let parcels = open.into_iter().filter_map(parcel).collect();
         for parcel in self.put_together(parcels) {
             let age = self.age(&parcel)?;
             self.send(gate, parcel, age, None);
@@ -251,7 +257,8 @@ impl Outbox {
     async fn deliver<S: Suite>(&self, gate: Gate<S>, parcel: Parcel, schedule: Schedule) -> bool {
         let seq = parcel.seq;
         let carried = match self.bring(&parcel, schedule).await {
-            Ok(carried) => carried,
+            Ok(Some(carried)) => carried,
+            Ok(None) => return false,
             Err(error) => {
                 tracing::error!(%error, seq, "a delivery is held back: its progress cannot be recorded");
                 return false;
@@ -288,13 +295,17 @@ impl Outbox {
         is_settled
     }
 
-    /// Makes the attempts, unless one before the last stop was the last already.
-    async fn bring(&self, parcel: &Parcel, schedule: Schedule) -> Result<Carried, StoreError> {
+    /// Makes the attempts, unless one before the last stop was the last already. None where an order goes back.
+    async fn bring(
+        &self,
+        parcel: &Parcel,
+        schedule: Schedule,
+    ) -> Result<Option<Carried>, StoreError> {
         if self.progress.delivered_at(parcel.lead_key())?.is_some() {
-            return Ok(Carried::Delivered);
+            return Ok(Some(Carried::Delivered));
         }
         let carried = self.attempt_until_settled(parcel, schedule).await?;
-        if carried == Carried::Delivered && parcel.lead().then_ask.is_some() {
+        if carried == Some(Carried::Delivered) && parcel.lead().then_ask.is_some() {
             self.progress
                 .note_delivered(parcel.lead_key(), self.clock.now())?;
         }
@@ -332,7 +343,7 @@ impl Outbox {
         &self,
         parcel: &Parcel,
         schedule: Schedule,
-    ) -> Result<Carried, StoreError> {
+    ) -> Result<Option<Carried>, StoreError> {
         let delivery = parcel.lead();
         let leave = Leave::new(&self.suspended, &delivery.from, delivery.exempt);
         let attempts_at_most = delivery.pauses_ms.len() as u64 + 1;
@@ -354,8 +365,13 @@ impl Outbox {
             if let Some(turn) = &mut turn {
                 turn.comes().await;
             }
+            if held.is_some() && !leave.is_given() && last.is_none_or(|last| Instant::now() <= last)
+            {
+                // An order does not wait for leave in anybody's hands.
+                return Ok(None);
+            }
             if !in_time(last, leave.given()).await {
-                return Ok(Carried::Failed { at_least: None });
+                return Ok(Some(Carried::Failed { at_least: None }));
             }
             if !is_ours() {
                 // Another process may see to it by now: this task ends with what made it this one's.
@@ -369,7 +385,7 @@ impl Outbox {
                 .await?;
             turn = None;
             let at_least = match carried {
-                Carried::Delivered => return Ok(carried),
+                Carried::Delivered => return Ok(Some(carried)),
                 Carried::Failed { at_least } => at_least.unwrap_or_default(),
                 Carried::Refused => {
                     made = attempts_at_most;
@@ -382,7 +398,7 @@ impl Outbox {
                 .record(parcel.keys(), Attempts { made, due })?;
             next = Instant::now() + pause;
         }
-        Ok(carried)
+        Ok(Some(carried))
     }
 
     /// One attempt, cut off when it takes too long or its sender is suspended.

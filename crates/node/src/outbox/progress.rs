@@ -11,10 +11,13 @@ use chancery_core::delivery::{Delivery, OUTBOX, parse_outbox_key};
 use chancery_core::line::Seq;
 use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_core::time::Time;
-use chancery_store::{Store, StoreError};
+use chancery_store::{
+    Pages, SETTLED_DELIVERIES, Store, StoreError, settled_delivery_key, settled_through_key,
+};
+use hashbrown::HashMap;
 
 /// A delivery: its line, and its number among those of its unit.
-type Place = (Seq, u64);
+pub(super) type Place = (Seq, u64);
 
 /// The attempts of a delivery so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,14 +83,14 @@ impl Pending {
         let covered = std::mem::replace(&mut self.noted, later);
         let mut changes: Vec<RowChange> = covered
             .into_iter()
-            .map(|covered| (settled_key(covered), None))
+            .map(|covered| (settled_delivery_key(covered), None))
             .collect();
         if place.0 >= through {
             self.noted.insert(place);
-            changes.push((settled_key(place), Some("".into())));
+            changes.push((settled_delivery_key(place), Some("".into())));
         }
         let through = Row::from(&through.to_be_bytes()[..]);
-        changes.push((through_key(), Some(through)));
+        changes.push((settled_through_key(), Some(through)));
         changes
     }
 }
@@ -105,29 +108,29 @@ impl Progress {
     pub(super) fn unsettled(&self) -> Result<Vec<(RowKey, Delivery)>, StoreError> {
         let noted: BTreeSet<Place> = self
             .store
-            .ops_scan(&RowKey::text(SETTLED, &[]))?
+            .ops_scan(&RowKey::text(SETTLED_DELIVERIES, &[]))?
             .iter()
             .filter_map(|(key, _)| noted_place(key))
             .collect();
         let through = self.settled_through()?;
-        let (mut open, mut settled) = (Vec::new(), Vec::new());
-        let rows = self
-            .store
-            .scan(&RowKey::text(OUTBOX, &[]), None, usize::MAX)?;
-        for (key, bytes) in rows {
-            let Some(place) = parse_outbox_key(&key) else {
-                continue;
-            };
-            if place.0 < through || noted.contains(&place) {
-                settled.push(key);
-                continue;
+        let mut open = Vec::new();
+        for page in Pages::below(&*self.store, RowKey::text(OUTBOX, &[])) {
+            let mut settled = Vec::new();
+            for (key, bytes) in page? {
+                let Some(place) = parse_outbox_key(&key) else {
+                    continue;
+                };
+                if place.0 < through || noted.contains(&place) {
+                    settled.push(key);
+                    continue;
+                }
+                let delivery = serde_json::from_slice(&bytes)
+                    .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
+                open.push((key, delivery));
             }
-            let delivery = serde_json::from_slice(&bytes)
-                .map_err(|error| StoreError(format!("{key:?}: {error}")))?;
-            open.push((key, delivery));
-        }
-        if !settled.is_empty() {
-            self.store.forget(&settled)?;
+            if !settled.is_empty() {
+                self.store.forget(&settled)?;
+            }
         }
         let mut pending = self.lock();
         let last_noted = noted.last().map_or(0, |(seq, _)| *seq);
@@ -176,17 +179,30 @@ impl Progress {
 
     /// The attempts of a delivery so far.
     pub(super) fn attempts(&self, key: &RowKey) -> Result<Attempts, StoreError> {
-        let Some(bytes) = self.store.ops_get(&attempts_key(key))? else {
-            return Ok(Attempts::default());
+        let bytes = self.store.ops_get(&attempts_key(key))?;
+        bytes.map_or(Ok(Attempts::default()), |bytes| attempts_in(key, &bytes))
+    }
+
+    /// The attempts of these deliveries so far, asked for at once however many they are.
+    pub(super) fn attempts_of(
+        &self,
+        open: Vec<(RowKey, Delivery)>,
+    ) -> Result<Vec<(RowKey, Delivery, Attempts)>, StoreError> {
+        let mut of = HashMap::new();
+        if !open.is_empty() {
+            for (key, bytes) in self.store.ops_scan(&RowKey::text(ATTEMPTS, &[]))? {
+                if let [_, key] = key.parts().as_slice() {
+                    let key = RowKey::from_stored(key);
+                    let attempts = attempts_in(&key, &bytes)?;
+                    of.insert(key, attempts);
+                }
+            }
+        }
+        let with_its_own = |(key, delivery): (RowKey, Delivery)| {
+            let attempts = of.get(&key).copied().unwrap_or_default();
+            (key, delivery, attempts)
         };
-        let (Some((made, due)), true) = (bytes.split_first_chunk::<8>(), bytes.len() <= 16) else {
-            return Err(StoreError(format!("{key:?}: attempts that are none")));
-        };
-        let due = due.try_into().ok().map(i64::from_be_bytes);
-        Ok(Attempts {
-            made: u64::from_be_bytes(*made),
-            due: due.and_then(Time::from_unix_micros),
-        })
+        Ok(open.into_iter().map(with_its_own).collect())
     }
 
     /// Records the attempts of deliveries that are made together.
@@ -242,7 +258,7 @@ impl Progress {
     }
 
     fn settled_through(&self) -> Result<Seq, StoreError> {
-        let bytes = self.store.ops_get(&through_key())?;
+        let bytes = self.store.ops_get(&settled_through_key())?;
         Ok(bytes
             .and_then(|bytes| bytes.as_ref().try_into().ok().map(Seq::from_be_bytes))
             .unwrap_or_default())
@@ -253,19 +269,27 @@ impl Progress {
     }
 }
 
+/// The space of attempts.
+const ATTEMPTS: &str = "outbox-attempts";
+
 fn attempts_key(key: &RowKey) -> RowKey {
-    RowKey::new("outbox-attempts", &[key.as_bytes()])
+    RowKey::new(ATTEMPTS, &[key.as_bytes()])
+}
+
+/// The attempts of a delivery, as they are recorded.
+fn attempts_in(key: &RowKey, bytes: &Row) -> Result<Attempts, StoreError> {
+    let (Some((made, due)), true) = (bytes.split_first_chunk::<8>(), bytes.len() <= 16) else {
+        return Err(StoreError(format!("{key:?}: attempts that are none")));
+    };
+    let due = due.try_into().ok().map(i64::from_be_bytes);
+    Ok(Attempts {
+        made: u64::from_be_bytes(*made),
+        due: due.and_then(Time::from_unix_micros),
+    })
 }
 
 fn delivered_key(key: &RowKey) -> RowKey {
     RowKey::new("outbox-delivered", &[key.as_bytes()])
-}
-
-/// The space of notes of settled deliveries.
-const SETTLED: &str = "outbox-settled";
-
-fn settled_key((seq, number): Place) -> RowKey {
-    RowKey::new(SETTLED, &[&seq.to_be_bytes(), &number.to_be_bytes()])
 }
 
 /// The delivery that a note is about.
@@ -276,8 +300,4 @@ fn noted_place(key: &RowKey) -> Option<Place> {
     };
     let number_of = |part: &[u8]| part.try_into().ok().map(u64::from_be_bytes);
     Some((number_of(seq)?, number_of(number)?))
-}
-
-fn through_key() -> RowKey {
-    RowKey::text("outbox-through", &[])
 }

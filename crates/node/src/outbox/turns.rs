@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use tokio::sync::watch;
 
 /// Whose order: sender, recipient, exempt or not.
-type Lane = (String, String, bool);
+pub(super) type Lane = (String, String, bool);
 
 /// The last one of each lane whose first attempt has not ended.
 #[derive(Default)]

@@ -15,7 +15,7 @@ use tokio_postgres::types::Type;
 
 use super::session::{Session, Sql};
 use super::writes::{self, Writes};
-use super::{Commits, PATIENCE, PAUSE, PostgresError, Shared, head_of, packed, seq_of, stored};
+use super::{Commits, PAUSE, PostgresError, Shared, head_of, packed, seq_of, stored};
 use crate::changes::Changes;
 use crate::contract::{Batch, CommitError};
 use crate::embedded::check_batch;
@@ -99,10 +99,11 @@ impl Shared {
         commits: &mut Commits,
         work: impl Fn(&mut Commits) -> Result<T, PostgresError>,
     ) -> Result<T, CommitError> {
-        let given_up = self.link.awake() + PATIENCE;
+        let patience = self.link.patience();
+        let given_up = patience.end();
         loop {
             match work(commits) {
-                Err(error) if error.is_passing() && self.link.awake() < given_up => {
+                Err(error) if error.is_passing() && patience.now() < given_up => {
                     tracing::warn!(%error, "a batch could not be committed yet");
                     commits.session = None;
                     thread::sleep(PAUSE);
@@ -197,6 +198,18 @@ impl Shared {
         let missed = self.missed_since(commits, self.head())?;
         self.take_foreign(commits, &missed);
         Ok(())
+    }
+
+    /// The same up to a line that others came to; whether this process is there now, and not beyond.
+    pub(super) fn catch_up_to(
+        &self,
+        commits: &mut Commits,
+        seq: Seq,
+    ) -> Result<bool, PostgresError> {
+        let mut missed = self.missed_since(commits, self.head())?;
+        missed.retain(|one| one.head.seq <= seq);
+        self.take_foreign(commits, &missed);
+        Ok(self.head().seq == seq)
     }
 
     /// Takes in what others committed and is not known yet, once nobody keeps the store still.

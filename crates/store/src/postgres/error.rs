@@ -66,6 +66,14 @@ pub enum PostgresError {
         /// What this build knows.
         known: usize,
     },
+    /// This build has changed the tables, and nobody has opened them to write since.
+    #[error("the database has the tables of an older version ({found}, this one wants {known})")]
+    Older {
+        /// What the database says.
+        found: i32,
+        /// What this build wants.
+        known: usize,
+    },
     /// The journal's rows were written by other rules.
     #[error("the rows of this journal are of version {found}, this build writes version {known}")]
     OtherRows {

@@ -19,11 +19,12 @@ use super::{PATIENCE, PostgresError, told};
 /// A session that stands idle in the middle of a transaction holds the journal's head: the server ends it after this
 /// time, and whoever was paused commits nothing when it wakes.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(10);
-/// How a session commits. A lock that is kept and not used is let go of with its connection, by the server. Its statements
-/// are planned once: each looks up what it names by a key, however many rows there are.
-const COMMITS: &str = "SET idle_in_transaction_session_timeout TO '2s';
-    SET plan_cache_mode TO force_generic_plan;
-    SET enable_seqscan TO off";
+/// How a session commits. A lock that is kept and not used is let go of with its connection, by the server.
+const COMMITS: &str = "SET idle_in_transaction_session_timeout TO '2s'";
+/// How statements are planned: once, and by keys. What the server believes about a journal's size when it plans is soon
+/// wrong, and nothing here is ever better read as a whole table.
+const PLANS: &str =
+    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off";
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -41,11 +42,58 @@ pub(super) struct Link {
     /// nobody is to be woken in between.
     desk: Mutex<Option<Runtime>>,
     reader: Mutex<Option<Arc<Session>>>,
+    patience: Patience,
+}
+
+/// How long a server may say nothing.
+#[derive(Clone)]
+pub(super) struct Patience {
+    time: Duration,
     awake: Arc<Awake>,
 }
 
+impl Patience {
+    pub(super) fn of(time: Duration) -> Self {
+        Self {
+            time,
+            awake: Arc::new(Awake::new()),
+        }
+    }
+
+    /// When it ends, by [`Self::now`].
+    pub(super) fn end(&self) -> Duration {
+        self.now() + self.time
+    }
+
+    /// What it is measured by.
+    pub(super) fn now(&self) -> Duration {
+        self.awake.now()
+    }
+
+    /// Work that is one question to the server, or few. A connection that it was silent over is not to be used any more.
+    pub(super) async fn with<T>(
+        &self,
+        work: impl Future<Output = Result<T, PostgresError>>,
+    ) -> Result<T, PostgresError> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = self.awake.passes(self.time) => Err(PostgresError::Silent(self.time)),
+        }
+    }
+}
+
 impl Link {
+    /// The way to a server that may say nothing for as long as servers may.
     pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, PostgresError> {
+        Self::with(url, password, Patience::of(PATIENCE))
+    }
+
+    pub(super) fn with(
+        url: &str,
+        password: Option<&str>,
+        patience: Patience,
+    ) -> Result<Self, PostgresError> {
         let Asked { url, tls } = Asked::of(url)?;
         let mut config: Config = url.parse()?;
         if let Some(password) = password {
@@ -58,7 +106,7 @@ impl Link {
         config.keepalives_interval(KEEPALIVE);
         config.tcp_user_timeout(GONE);
         config.options(format!(
-            "-c idle_in_transaction_session_timeout={}",
+            "{PLANS} -c idle_in_transaction_session_timeout={}",
             IDLE_IN_TRANSACTION.as_millis()
         ));
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -76,13 +124,13 @@ impl Link {
             runtime: Mutex::new(Some(runtime)),
             desk: Mutex::new(Some(desk)),
             reader: Mutex::new(None),
-            awake: Arc::new(Awake::new()),
+            patience,
         })
     }
 
-    /// What patience is measured by.
-    pub(super) fn awake(&self) -> Duration {
-        self.awake.now()
+    /// How long the server may say nothing.
+    pub(super) fn patience(&self) -> &Patience {
+        &self.patience
     }
 
     /// Runs work to its end, or until the server has said nothing for too long.
@@ -91,7 +139,8 @@ impl Link {
         T: Send + 'static,
         F: Future<Output = Result<T, PostgresError>> + Send + 'static,
     {
-        self.run_for(PATIENCE, work)
+        let patience = self.patience.clone();
+        self.run_to_its_end(async move { patience.with(work).await })
     }
 
     /// The same with another time.
@@ -100,8 +149,8 @@ impl Link {
         T: Send + 'static,
         F: Future<Output = Result<T, PostgresError>> + Send + 'static,
     {
-        let awake = Arc::clone(&self.awake);
-        self.run_to_its_end(async move { within(time, &awake, work).await })
+        let awake = Arc::clone(&self.patience.awake);
+        self.run_to_its_end(async move { Patience { time, awake }.with(work).await })
     }
 
     /// Runs work to its end, however long that takes.
@@ -135,7 +184,7 @@ impl Link {
     {
         let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
         let desk = desk.as_ref().ok_or(PostgresError::Closed)?;
-        let work = within(PATIENCE, &self.awake, work);
+        let work = self.patience.with(work);
         if Handle::try_current().is_err() {
             return desk.block_on(work);
         }
@@ -211,19 +260,6 @@ impl Link {
         for runtime in runtime.into_iter().chain(desk) {
             runtime.shutdown_background();
         }
-    }
-}
-
-/// Work that the server has so long for. A connection that it was silent over is not to be used any more.
-async fn within<T>(
-    time: Duration,
-    awake: &Awake,
-    work: impl Future<Output = Result<T, PostgresError>>,
-) -> Result<T, PostgresError> {
-    tokio::select! {
-        biased;
-        done = work => done,
-        () = awake.passes(time) => Err(PostgresError::Silent(time)),
     }
 }
 

@@ -54,12 +54,10 @@ async fn ask(client: &Client, journal: &str) -> Result<PostgresLook, PostgresErr
         has_journal: false,
         forgetful,
     };
-    let is_there = "SELECT to_regclass('chancery.schema') IS NOT NULL AND to_regclass('chancery.journal') IS NOT NULL";
-    if !client.query_one(is_there, &[]).await?.get::<_, bool>(0) {
+    look.version = schema::version(client).await?;
+    if look.version.is_none() {
         return Ok(look);
     }
-    let version = client.query_opt("SELECT version FROM chancery.schema", &[]);
-    look.version = version.await?.map(|row| row.get(0));
     let named = "SELECT FROM chancery.journal WHERE name = $1";
     look.has_journal = client.query_opt(named, &[&journal]).await?.is_some();
     Ok(look)

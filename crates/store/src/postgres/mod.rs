@@ -16,6 +16,8 @@ mod look;
 mod moment;
 mod notes;
 mod packed;
+#[cfg(test)]
+mod patience_tests;
 mod reads;
 mod schema;
 mod seed;
@@ -46,7 +48,7 @@ use crate::windows;
 pub use error::PostgresError;
 use error::told;
 use follow::Duty;
-use link::Link;
+use link::{Link, Patience};
 pub use look::{PostgresLook, look};
 use notes::Notes;
 use session::Session;
@@ -85,6 +87,8 @@ impl std::fmt::Debug for PostgresOptions {
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it is waited for by a process that stops and only says farewell.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// Rows that are read at once: a server that is alive has them in far less than anybody waits for it.
+const PAGE_ROWS: i64 = 4_096;
 /// Between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -111,6 +115,8 @@ struct Shared {
     duty: Duty,
     teller: Teller,
     notes: Notes,
+    /// Whether the last read was given up because the server was gone or silent.
+    is_away: AtomicBool,
     is_closed: AtomicBool,
 }
 
@@ -123,12 +129,18 @@ struct Commits {
 }
 
 impl Postgres {
-    /// Opens a journal, and brings the tables to this build's state.
+    /// Opens a journal. Where it may be begun the tables are brought to this build's state; whoever only reads changes
+    /// nothing.
     ///
     /// # Errors
     /// The server cannot be reached or is too old, or its tables are not this build's.
     pub fn open(options: &PostgresOptions) -> Result<Self, PostgresError> {
-        let link = Link::new(&options.url, options.password.as_deref())?;
+        Self::open_with(options, Patience::of(PATIENCE))
+    }
+
+    /// The same over a server that may say nothing for so long.
+    fn open_with(options: &PostgresOptions, patience: Patience) -> Result<Self, PostgresError> {
+        let link = Link::with(&options.url, options.password.as_deref(), patience.clone())?;
         let mut client = link.connect()?;
         let (name, rows_version) = (options.journal.clone(), i64::from(options.rows_version));
         let may_begin = options.may_begin;
@@ -136,11 +148,13 @@ impl Postgres {
         // The tables of a large journal are not changed in a moment.
         let begun = link.run_to_its_end(async move {
             version::ensure_known(&client).await?;
-            schema::migrate(&mut client).await?;
             if may_begin {
+                schema::migrate(&mut client).await?;
                 begin(&client, &name, rows_version).await?;
+            } else if !schema::is_current(&client).await? {
+                return Err(PostgresError::NoJournal(name));
             }
-            found(&mut client, &name, warm_bytes).await
+            found(&mut client, &name, warm_bytes, &patience).await
         })?;
         if begun.rows_version != i64::from(options.rows_version) {
             return Err(PostgresError::OtherRows {
@@ -188,6 +202,7 @@ impl Postgres {
             duty,
             teller,
             notes: Notes::new(),
+            is_away: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
         };
         Ok(Self {
@@ -204,6 +219,11 @@ impl Postgres {
         let shared = &*self.shared;
         shared.patiently(|| shared.catch_up(&mut shared.lock_commits()))?;
         Ok(shared.head())
+    }
+
+    /// Whether the last read was given up because the server was gone or silent: what it holds is not damaged by that.
+    pub fn is_away(&self) -> bool {
+        self.shared.is_away.load(Ordering::Acquire)
     }
 }
 
@@ -232,7 +252,12 @@ async fn begin(client: &Client, name: &str, rows_version: i64) -> Result<(), Pos
     Ok(())
 }
 
-async fn found(client: &mut Client, name: &str, warm_bytes: usize) -> Result<Begun, PostgresError> {
+async fn found(
+    client: &mut Client,
+    name: &str,
+    warm_bytes: usize,
+    patience: &Patience,
+) -> Result<Begun, PostgresError> {
     // One snapshot: records and rows must be those of the head.
     let snapshot = client.build_transaction();
     let snapshot = snapshot.isolation_level(IsolationLevel::RepeatableRead);
@@ -257,7 +282,7 @@ async fn found(client: &mut Client, name: &str, warm_bytes: usize) -> Result<Beg
         rows_version: first.get(1),
         head: head_of(first, 2)?,
         packets: found.iter().filter_map(packet).collect(),
-        warm: Warm::of(&snapshot, journal, warm_bytes).await?,
+        warm: Warm::of(&snapshot, journal, warm_bytes, patience).await?,
     };
     snapshot.commit().await?;
     Ok(begun)
@@ -309,19 +334,24 @@ impl Shared {
 
     /// Does something again while the server is gone, for as long as a commit would.
     fn patiently<T>(&self, work: impl Fn() -> Result<T, PostgresError>) -> Result<T, StoreError> {
-        let given_up = self.link.awake() + PATIENCE;
+        let patience = self.link.patience();
+        let given_up = patience.end();
         loop {
             self.ensure_open()?;
             let done = work();
             if matches!(done, Err(PostgresError::Silent(_))) {
                 self.link.forget_reader();
             }
+            let is_away = matches!(&done, Err(error) if error.is_passing());
             match done {
-                Err(error) if error.is_passing() && self.link.awake() < given_up => {
+                Err(error) if is_away && patience.now() < given_up => {
                     tracing::warn!(%error, "PostgreSQL does not answer yet");
                     std::thread::sleep(PAUSE);
                 }
-                result => return Ok(result?),
+                result => {
+                    self.is_away.store(is_away, Ordering::Release);
+                    return Ok(result?);
+                }
             }
         }
     }
@@ -424,8 +454,7 @@ impl Store for Postgres {
     }
 
     fn ops_scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
-        let shared = &*self.shared;
-        shared.patiently(|| shared.all_progress(prefix))
+        self.shared.all_progress(prefix)
     }
 
     /// A statement is durable when it is answered, whether that is asked for or not.

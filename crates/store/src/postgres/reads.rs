@@ -13,7 +13,8 @@ use tokio_postgres::types::Type;
 use super::bytea::Bytea;
 use super::last::LastChanges;
 use super::session::{Given, Sql};
-use super::{Commits, PostgresError, Shared, seq_of, stored};
+use super::{Commits, PAGE_ROWS, PostgresError, Shared, seq_of, stored};
+use crate::contract::StoreError;
 use crate::index::end_of;
 use crate::stillness::Stillness;
 
@@ -23,10 +24,17 @@ const FREE_READS: usize = 3;
 /// Greater than every key: spaces have names of letters.
 const BEYOND_KEYS: [u8; 1] = [0xff];
 
+/// One lookup a key. The planner may take `key = ANY ($2)` for a filter over all rows of the journal, where it believes in
+/// few of them; below a LIMIT it can make nothing else of this, whatever it believes.
 static ROWS_OF: Sql = Sql {
     text: "SELECT j.seq, s.key, s.value FROM chancery.journal j
-        LEFT JOIN chancery.state s ON s.journal = j.id AND s.key = ANY ($2)
-        WHERE j.id = $1 ORDER BY s.key",
+        LEFT JOIN LATERAL (
+            SELECT one.key, one.value FROM unnest($2) AS wanted (key)
+            CROSS JOIN LATERAL (
+                SELECT key, value FROM chancery.state
+                WHERE journal = $1 AND key = wanted.key LIMIT 1
+            ) one
+        ) s ON true WHERE j.id = $1 ORDER BY s.key",
     types: &[Type::INT8, Type::BYTEA_ARRAY],
 };
 static ROWS_BELOW: Sql = Sql {
@@ -42,23 +50,36 @@ static LINES: Sql = Sql {
         WHERE journal = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4",
     types: &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
 };
+/// As [`ROWS_OF`]: the places of the rows are looked up, each by its key.
 static REMOVE_ROWS: Sql = Sql {
-    text: "DELETE FROM chancery.state WHERE journal = $1 AND key = ANY ($2)",
+    text: "DELETE FROM chancery.state WHERE ctid = ANY (ARRAY(
+            SELECT one.ctid FROM unnest($2) AS gone (key)
+            CROSS JOIN LATERAL (
+                SELECT ctid FROM chancery.state
+                WHERE journal = $1 AND key = gone.key LIMIT 1
+            ) one
+        ))",
     types: &[Type::INT8, Type::BYTEA_ARRAY],
 };
 static PROGRESS: Sql = Sql {
     text: "SELECT value FROM chancery.progress WHERE journal = $1 AND key = $2",
     types: &[Type::INT8, Type::BYTEA],
 };
-static ALL_PROGRESS: Sql = Sql {
+static PROGRESS_BELOW: Sql = Sql {
     text: "SELECT 0::bigint, key, value FROM chancery.progress
-        WHERE journal = $1 AND key >= $2 AND key < $3 ORDER BY key",
-    types: &[Type::INT8, Type::BYTEA, Type::BYTEA],
+        WHERE journal = $1 AND key >= $2 AND key < $3 ORDER BY key LIMIT $4",
+    types: &[Type::INT8, Type::BYTEA, Type::BYTEA, Type::INT8],
 };
 /// One statement is one transaction.
 static PUT_PROGRESS: Sql = Sql {
     text: "WITH gone AS (
-            DELETE FROM chancery.progress WHERE journal = $1 AND key = ANY ($4)
+            DELETE FROM chancery.progress WHERE ctid = ANY (ARRAY(
+                SELECT one.ctid FROM unnest($4) AS gone (key)
+                CROSS JOIN LATERAL (
+                    SELECT ctid FROM chancery.progress
+                    WHERE journal = $1 AND key = gone.key LIMIT 1
+                ) one
+            ))
         )
         INSERT INTO chancery.progress AS now (journal, key, value)
         SELECT $1, key, value FROM unnest($2, $3) AS given (key, value)
@@ -91,13 +112,15 @@ impl Shared {
                 break;
             }
             let mut commits = self.made_to_stand_still(attempt);
-            let read_at = self.cache.written();
+            let mut read_at = self.cache.written();
             let known = self.head().seq;
             let wanted = missing.iter().map(|n| Bytea::Key(keys[*n].clone()));
             let moment = self.rows_of(wanted.collect())?;
             if moment.seq != known {
-                self.move_on(commits.as_deref_mut())?;
-                continue;
+                if !self.move_on(commits.as_deref_mut(), moment.seq)? {
+                    continue;
+                }
+                read_at = self.cache.written();
             }
             for n in missing {
                 let place = moment.rows.binary_search_by(|(key, _)| key.cmp(&keys[n]));
@@ -121,14 +144,19 @@ impl Shared {
         stands.then(|| self.lock_commits())
     }
 
-    /// Takes in what rows that were read had already. A thread that decides goes on without them, and decides in vain.
-    fn move_on(&self, commits: Option<&mut Commits>) -> Result<(), PostgresError> {
+    /// Takes in what rows that were read at a line had already; whether they are of this process's own moment then. They
+    /// are where nobody here commits meanwhile: however fast others are, the read need not be made again. A thread that
+    /// decides goes on without them, and decides in vain.
+    fn move_on(&self, commits: Option<&mut Commits>, read: Seq) -> Result<bool, PostgresError> {
         if Stillness::disturbs_this_thread() {
             return Err(PostgresError::Moved);
         }
         match commits {
-            Some(commits) => self.catch_up(commits),
-            None => self.catch_up(&mut self.lock_commits()),
+            Some(commits) => self.catch_up_to(commits, read),
+            None => {
+                self.catch_up(&mut self.lock_commits())?;
+                Ok(false)
+            }
         }
     }
 
@@ -148,10 +176,9 @@ impl Shared {
             let mut commits = self.made_to_stand_still(attempt);
             let known = self.head().seq;
             let moment = self.rows_below(prefix, after, limit)?;
-            if moment.seq == known {
+            if moment.seq == known || self.move_on(commits.as_deref_mut(), moment.seq)? {
                 return Ok(moment.rows);
             }
-            self.move_on(commits.as_deref_mut())?;
         }
         unreachable!("a scan ends with rows or an error")
     }
@@ -163,12 +190,7 @@ impl Shared {
         limit: usize,
     ) -> Result<Moment, PostgresError> {
         let (session, journal) = (self.link.reader()?, self.journal);
-        let (mut from, end) = range_of(prefix);
-        if let Some(after) = after {
-            // The least that is greater.
-            let next = [after.as_bytes(), &[0]].concat();
-            from = from.max(next);
-        }
+        let (from, end) = range_of(prefix, after);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.link.run(async move {
             let given: Given<'_> = vec![&journal, &from, &end, &limit];
@@ -214,15 +236,31 @@ impl Shared {
         })
     }
 
-    pub(super) fn all_progress(
+    /// All progress below a prefix, page by page: how much there is says nothing about the server.
+    pub(super) fn all_progress(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, StoreError> {
+        let mut all: Vec<(RowKey, Row)> = Vec::new();
+        loop {
+            let after = all.last().map(|(key, _)| key);
+            let page = self.patiently(|| self.progress_below(prefix, after))?;
+            let is_last = page.len() < PAGE_ROWS as usize;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Progress below a prefix, after a row of it: a page.
+    fn progress_below(
         &self,
         prefix: &RowKey,
+        after: Option<&RowKey>,
     ) -> Result<Vec<(RowKey, Row)>, PostgresError> {
         let (session, journal) = (self.link.reader()?, self.journal);
-        let (from, end) = range_of(prefix);
+        let (from, end) = range_of(prefix, after);
         self.link.run(async move {
-            let given: Given<'_> = vec![&journal, &from, &end];
-            let rows = session.query(&ALL_PROGRESS, &given).await?;
+            let given: Given<'_> = vec![&journal, &from, &end, &PAGE_ROWS];
+            let rows = session.query(&PROGRESS_BELOW, &given).await?;
             Ok(rows.iter().filter_map(keyed).collect())
         })
     }
@@ -251,13 +289,16 @@ impl Shared {
     }
 }
 
-/// Where keys below a prefix begin and end. A statement that is prepared once needs both ends.
-fn range_of(prefix: &RowKey) -> (Vec<u8>, Vec<u8>) {
+/// Where keys below a prefix, and after one of them, begin and end. A statement that is prepared once needs both ends.
+fn range_of(prefix: &RowKey, after: Option<&RowKey>) -> (Vec<u8>, Vec<u8>) {
+    let mut from = prefix.as_bytes().to_vec();
+    if let Some(after) = after {
+        // The least that is greater.
+        let next = [after.as_bytes(), &[0]].concat();
+        from = from.max(next);
+    }
     let end = end_of(prefix.as_bytes());
-    (
-        prefix.as_bytes().to_vec(),
-        end.unwrap_or_else(|| BEYOND_KEYS.to_vec()),
-    )
+    (from, end.unwrap_or_else(|| BEYOND_KEYS.to_vec()))
 }
 
 fn keyed(row: &tokio_postgres::Row) -> Option<(RowKey, Row)> {

@@ -1,7 +1,8 @@
 //! The tables, and how they come to be.
 //!
-//! A migration is one step forward; steps already taken are never changed. They run when a store is opened, one process
-//! at a time. A database that a newer build has changed is left alone: nothing here runs backwards.
+//! A migration is one step forward; steps already taken are never changed. They run when a store is opened to write, one
+//! process at a time; whoever only reads changes nothing. A database that a newer build has changed is left alone: nothing
+//! here runs backwards.
 
 use tokio_postgres::Client;
 
@@ -89,6 +90,37 @@ const STEPS: &[&str] = &[
 /// How many steps this build knows.
 pub(super) const fn steps() -> usize {
     STEPS.len()
+}
+
+/// How many steps the tables have taken; none where there are none.
+pub(super) async fn version(client: &Client) -> Result<Option<i32>, PostgresError> {
+    let is_there = "SELECT to_regclass('chancery.schema') IS NOT NULL AND to_regclass('chancery.journal') IS NOT NULL";
+    if !client.query_one(is_there, &[]).await?.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let version = client.query_opt("SELECT version FROM chancery.schema", &[]);
+    Ok(version.await?.map(|row| row.get(0)))
+}
+
+/// Whether there are tables of this build's state; nothing is changed.
+///
+/// # Errors
+/// There are some of another state.
+pub(super) async fn is_current(client: &Client) -> Result<bool, PostgresError> {
+    let Some(found) = version(client).await? else {
+        return Ok(false);
+    };
+    match usize::try_from(found).unwrap_or(usize::MAX) {
+        steps if steps > STEPS.len() => Err(PostgresError::Newer {
+            found,
+            known: STEPS.len(),
+        }),
+        steps if steps < STEPS.len() => Err(PostgresError::Older {
+            found,
+            known: STEPS.len(),
+        }),
+        _ => Ok(true),
+    }
 }
 
 /// Brings the tables to this build's state.

@@ -4,11 +4,10 @@ use chancery_core::rows::{Row, RowChange, RowKey};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::PostgresError;
+use super::link::Patience;
+use super::{PAGE_ROWS, PostgresError};
 use crate::cache;
 
-/// Rows that are read at once.
-const PAGE_ROWS: i64 = 4_096;
 /// No more than this is read at a start, whatever the cache may hold: it must not wait for it.
 pub(super) const MOST_BYTES: usize = 64 << 20;
 
@@ -24,6 +23,7 @@ impl Warm {
         snapshot: &Transaction<'_>,
         journal: i64,
         bytes: usize,
+        patience: &Patience,
     ) -> Result<Self, PostgresError> {
         let mut left = bytes;
         let mut rows: Vec<RowChange> = Vec::new();
@@ -39,7 +39,10 @@ impl Warm {
             ];
             let sql = "SELECT key, value FROM chancery.state
                 WHERE journal = $1 AND key > $2 ORDER BY key LIMIT $3";
-            let page = snapshot.query_typed(sql, &given).await?;
+            // Each page has its time: how many there are says nothing about the server.
+            let page = patience
+                .with(async { Ok(snapshot.query_typed(sql, &given).await?) })
+                .await?;
             for row in &page {
                 let key = RowKey::from_stored(row.get::<_, &[u8]>(0));
                 let value = Some(Row::from(row.get::<_, &[u8]>(1)));

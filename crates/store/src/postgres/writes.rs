@@ -132,7 +132,7 @@ impl Writes {
 pub(super) static STATEMENTS: [&Sql; 3] = [&WRITE, &DROP_BATCHES, &DROP_PACKETS];
 
 /// All of a batch in one statement, of which each part has its own rows: the server answers once, and nobody is woken for
-/// an answer that says nothing.
+/// an answer that says nothing. Rows that go are looked up one by one, as in `reads`.
 static WRITE: Sql = Sql {
     text: "WITH lines AS (
             INSERT INTO chancery.line (journal, seq, text)
@@ -145,7 +145,13 @@ static WRITE: Sql = Sql {
             SELECT $1, key, value FROM unnest($10, $11) AS given (key, value)
             ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value
         ), removed AS (
-            DELETE FROM chancery.state WHERE journal = $1 AND key = ANY ($12)
+            DELETE FROM chancery.state WHERE ctid = ANY (ARRAY(
+                SELECT one.ctid FROM unnest($12) AS gone (key)
+                CROSS JOIN LATERAL (
+                    SELECT ctid FROM chancery.state
+                    WHERE journal = $1 AND key = gone.key LIMIT 1
+                ) one
+            ))
         ), packets AS (
             INSERT INTO chancery.packet (journal, name, ends_ms, records)
             SELECT $1, name, ends_ms, records

@@ -50,7 +50,7 @@ fn a_second_opening_is_kept_out_and_told_by_whom() {
     first.tell_address("127.0.0.1:8700").unwrap();
     let error = Embedded::open(&options(dir.path())).err().unwrap();
     assert!(!error.is_damage());
-    let OpenError::Locked(LockError::Held { holder }) = error else {
+    let OpenError::Locked(LockError::Held { holder, .. }) = error else {
         panic!("{error}")
     };
     assert_eq!(

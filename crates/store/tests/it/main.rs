@@ -8,6 +8,7 @@ mod failing_disk;
 mod files;
 mod index;
 mod postgres;
+mod postgres_plans;
 mod power_cut;
 mod recovery;
 mod scrubbing;

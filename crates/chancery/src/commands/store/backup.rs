@@ -126,8 +126,8 @@ fn write_log(
     let size = source.size;
     let mut progress = size.progress(terminal);
     let (mut head, mut unit) = (Head::EMPTY, Unit::after(Head::EMPTY));
-    for line in &mut source.lines {
-        let line = line.map_err(|error| Failure::damaged(error.to_string()))?;
+    while let Some(line) = source.lines.next() {
+        let line = line.map_err(|error| source.failed(Failure::damaged(error.to_string())))?;
         progress.advance(size.of(&line));
         if unit.is_whole_with(line)? {
             head = unit.head;

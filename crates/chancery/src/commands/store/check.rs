@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use chancery_core::delivery::OUTBOX;
@@ -13,10 +14,14 @@ use chancery_core::rows::{Row, RowKey};
 use chancery_core::timer::TIMERS;
 use chancery_journal::Head;
 use chancery_node::suite::Chancery;
-use chancery_store::{Memory, Moment, ROWS_VERSION, Store as _, StoreError, copy_log, moment_in};
+use chancery_store::{
+    Memory, Moment, Postgres, ROWS_VERSION, Store as _, StoreError, copy_log, moment_in,
+};
 use serde_json::json;
 
-use super::place::{StorePlace, committed, lines_of, live_log, seed_in, suite, unreadable};
+use super::place::{
+    StorePlace, away, committed, lines_of, live_log, seed_in, suite, unread, unreadable,
+};
 use crate::commands::log::verified;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Outcome};
@@ -33,9 +38,17 @@ const ACCEPTED: &str = "replay_protect";
 /// Checks the configured store.
 pub(super) fn run(config: &Config, terminal: &mut Terminal) -> Outcome {
     let found = Found::at(&StorePlace::configured(config)?)?;
-    let told = verified(found.log.clone())?;
+    let database = found.database;
+    let read = |failure| match &database {
+        Some(store) => away(store, failure),
+        None => failure,
+    };
+    let told = verified(found.log.clone()).map_err(read)?;
     let compared = match found.moment {
-        Some(moment) => Some(compare(&suite(found.seed.as_ref()), found.log, moment)?),
+        Some(moment) => {
+            let compared = compare(&suite(found.seed.as_ref()), found.log, moment);
+            Some(compared.map_err(read)?)
+        }
         None => None,
     };
     let other: &[String] = compared.as_ref().map_or(&[], |compared| &compared.other);
@@ -89,6 +102,8 @@ struct Found {
     /// With all lines that the rows reflect.
     log: LogFile,
     seed: Option<SeedText>,
+    /// Where they are read from, if that is PostgreSQL.
+    database: Option<Arc<Postgres>>,
 }
 
 impl Found {
@@ -98,15 +113,17 @@ impl Found {
                 moment: moment_in(dir, ROWS_VERSION).map_err(no_index)?,
                 log: live_log(dir)?,
                 seed: seed_in(dir)?,
+                database: None,
             }),
             StorePlace::Database(database) => {
                 let store = database_to_read(database)?;
-                let moment = store.moment().map_err(unreadable)?;
-                store.follow().map_err(unreadable)?;
+                let moment = store.moment().map_err(|error| unread(&store, error))?;
+                store.follow().map_err(|error| unread(&store, error))?;
                 Ok(Self {
                     moment: Some(moment),
                     seed: read_kept_seed(&store)?,
-                    log: committed(store),
+                    log: committed(Arc::clone(&store) as Arc<_>),
+                    database: Some(store),
                 })
             }
         }

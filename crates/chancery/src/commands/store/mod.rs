@@ -93,13 +93,13 @@ fn migrate(args: &MigrateArgs, terminal: &mut Terminal) -> Outcome {
 }
 
 /// Brings a log and what is beside it to a store. Gives its head there.
-fn bring(source: Source, to: &StorePlace, terminal: &Terminal) -> Result<Head, Failure> {
+fn bring(mut source: Source, to: &StorePlace, terminal: &Terminal) -> Result<Head, Failure> {
     let size = source.size;
     let mut progress = size.progress(terminal);
     let target = Target::open(to, source.seed.as_ref())?;
     let told = |line: &bytes::Bytes| progress.advance(size.of(line));
-    let copied = copy_log(&source.suite(), source.lines, &*target.store, told);
-    let head = copied.map_err(not_copied)?;
+    let copied = copy_log(&source.suite(), &mut source.lines, &*target.store, told);
+    let head = copied.map_err(|error| source.failed(not_copied(error)))?;
     progress.finish();
     put_beside(&source.beside, &target)?;
     target.close()?;

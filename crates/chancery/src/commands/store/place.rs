@@ -92,6 +92,8 @@ pub(super) struct Source {
     pub(super) seed: Option<SeedText>,
     pub(super) beside: Beside,
     pub(super) size: Size,
+    /// The store, where it is one in PostgreSQL.
+    database: Option<Arc<Postgres>>,
     /// Keeps nodes away while it is read.
     _lock: Option<DirLock>,
 }
@@ -141,22 +143,32 @@ impl Source {
             lines: Box::new(whole_lines(lines)),
             seed,
             beside,
+            database: None,
             _lock: None,
         })
     }
 
     fn in_store(store: Arc<Postgres>) -> Result<Self, Failure> {
-        let beside = Beside::of(&*store).map_err(unreadable)?;
+        let beside = Beside::of(&*store).map_err(|error| unread(&store, error))?;
         let seed = read_kept_seed(&store)?;
         // Not before what is beside it.
-        let head = store.follow().map_err(unreadable)?;
+        let head = store.follow().map_err(|error| unread(&store, error))?;
         Ok(Self {
             size: Size::Lines(head.seq),
-            lines: Box::new(lines_of(committed(store))),
+            lines: Box::new(lines_of(committed(Arc::clone(&store) as Arc<_>))),
             seed,
             beside,
+            database: Some(store),
             _lock: None,
         })
+    }
+
+    /// What went wrong while its lines were read.
+    pub(super) fn failed(&self, failure: Failure) -> Failure {
+        match &self.database {
+            Some(store) => away(store, failure),
+            None => failure,
+        }
     }
 
     /// The rules over its world.
@@ -276,7 +288,8 @@ fn in_use(error: LockError) -> Failure {
 
 /// A node on the journal would have what is moved under its feet.
 fn unattended(store: &Postgres, database: &Database) -> Result<(), Failure> {
-    if !store.is_attended().map_err(unreadable)? {
+    let attended = store.is_attended();
+    if !attended.map_err(|error| unread(store, error))? {
         return Ok(());
     }
     let journal = &database.journal;
@@ -288,4 +301,17 @@ fn unattended(store: &Postgres, database: &Database) -> Result<(), Failure> {
 
 pub(super) fn unreadable(error: StoreError) -> Failure {
     Failure::damaged(error.to_string())
+}
+
+/// The same of a store in PostgreSQL: what a server that is gone or silent holds is not damaged by that.
+pub(super) fn unread(store: &Postgres, error: StoreError) -> Failure {
+    away(store, unreadable(error))
+}
+
+/// What was read from a store could not be: as damage, unless its server is away.
+pub(super) fn away(store: &Postgres, failure: Failure) -> Failure {
+    match store.is_away() {
+        true => Failure::usage(failure.what).next("run it again when PostgreSQL answers"),
+        false => failure,
+    }
 }
