@@ -2,6 +2,7 @@
 //!
 //! Colour and progress only where a person looks (a terminal, and `NO_COLOR` not set); `--json` for machines.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,26 @@ pub(crate) fn wants_colour(output: &impl IsTerminal) -> bool {
     !refused && output.is_terminal()
 }
 
+/// Text that somebody else wrote, as it may stand on a terminal: what would steer it, break a line or turn the
+/// direction of writing is written out, everything else stays as it is.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let steers = |char: char| {
+        char.is_control()
+            || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut told = String::with_capacity(text.len() + 8);
+    for char in text.chars() {
+        match steers(char) {
+            true => told.extend(char.escape_debug()),
+            false => told.push(char),
+        }
+    }
+    Cow::Owned(told)
+}
+
 impl Terminal {
     /// The outputs of this process.
     pub fn of_process(json: bool) -> Self {
@@ -46,7 +67,7 @@ impl Terminal {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// Writes a table: a title a column, columns as wide as they have to be.
+    /// Writes a table: a title a column, columns as wide as they have to be. A cell may hold what anybody wrote.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -55,7 +76,9 @@ impl Terminal {
         titles: [&str; N],
         rows: impl Iterator<Item = [String; N]>,
     ) -> Result<(), Failed> {
-        let rows: Vec<[String; N]> = rows.collect();
+        let rows: Vec<[String; N]> = rows
+            .map(|row| row.map(|cell| plain(&cell).into_owned()))
+            .collect();
         let width = |column: usize| {
             let cells = rows.iter().map(|row| row[column].chars().count());
             cells.chain([titles[column].chars().count()]).max()
@@ -195,6 +218,37 @@ impl Progress {
     pub fn finish(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    // CH-CLI-1: what a person reads is what is there.
+    #[test]
+    fn what_others_wrote_does_not_speak_to_the_terminal() {
+        for text in [
+            "",
+            "two \\n words",
+            "Füße für 5 €",
+            "静かなキーボード",
+            "👩‍💻 e\u{301}",
+        ] {
+            assert_eq!(plain(text), text);
+        }
+        for (text, told) in [
+            ("\u{1b}[2Jgone", "\\u{1b}[2Jgone"),
+            ("bell\u{7}", "bell\\u{7}"),
+            ("one\ntwo\r\tthree", "one\\ntwo\\r\\tthree"),
+            ("\u{9b}31m\u{7f}\0", "\\u{9b}31m\\u{7f}\\0"),
+            (
+                "a\u{2028}b\u{202e}c\u{2066}",
+                "a\\u{2028}b\\u{202e}c\\u{2066}",
+            ),
+        ] {
+            assert_eq!(plain(text), told);
         }
     }
 }

@@ -48,6 +48,7 @@ const INTENT: (Side, Role) = (Side::Buyer, Role::Intent);
 const DISCOVERY: (Side, Role) = (Side::Buyer, Role::Discovery);
 const NEGOTIATION: (Side, Role) = (Side::Buyer, Role::Negotiation);
 const AUTHORIZATION: (Side, Role) = (Side::Buyer, Role::Authorization);
+const CATALOG: (Side, Role) = (Side::Merchant, Role::Catalog);
 const RETRIEVAL: (Side, Role) = (Side::Merchant, Role::Retrieval);
 const PRICING: (Side, Role) = (Side::Merchant, Role::Pricing);
 const FULFILLMENT: (Side, Role) = (Side::Merchant, Role::Fulfillment);
@@ -57,6 +58,25 @@ const AGGREGATOR: (Side, Role) = (Side::Platform, Role::Aggregator);
 const PSP: (Side, Role) = (Side::Platform, Role::Psp);
 const REPUTATION: (Side, Role) = (Side::Platform, Role::Reputation);
 const ADJUDICATOR: (Side, Role) = (Side::Platform, Role::Adjudicator);
+
+/// Every role with its side.
+const ROLES: [(Side, Role); 15] = [
+    PERSONA,
+    INTENT,
+    DISCOVERY,
+    NEGOTIATION,
+    AUTHORIZATION,
+    CATALOG,
+    RETRIEVAL,
+    PRICING,
+    FULFILLMENT,
+    SUPPORT,
+    OWNER,
+    AGGREGATOR,
+    PSP,
+    REPUTATION,
+    ADJUDICATOR,
+];
 
 /// A row of the table as the specification writes it: an action, its senders, its receivers.
 type Row = (Action, &'static [(Side, Role)], &'static [(Side, Role)]);
@@ -174,6 +194,36 @@ impl Table {
         } else {
             Err(Denied::Receiver)
         }
+    }
+
+    /// The same table, but for one action between whom two addresses stand for, which is allowed or denied; without an
+    /// address it is anybody. A bare one stands for as many roles as it has when it sends or receives (VC-ADR-5).
+    #[must_use]
+    pub fn changed(
+        &self,
+        action: Action,
+        from: Option<Address>,
+        to: Option<Address>,
+        is_allowed: bool,
+    ) -> Self {
+        let sends = |(side, role)| from.is_none_or(|from| from.sends_as(side, role));
+        let receives = |(side, role)| to.is_none_or(|to| to.receives_as(side, role));
+        let is_meant = |way: &&Way| way.action == action && sends(way.from) && receives(way.to);
+        let mut ways: Vec<Way> = self
+            .0
+            .iter()
+            .filter(|way| !is_meant(way))
+            .copied()
+            .collect();
+        if is_allowed {
+            let receivers = ROLES.map(|(side, role)| (side, Some(role)));
+            let receivers = receivers.into_iter().chain([(Side::World, None)]);
+            for to in receivers.filter(|to| receives(*to)) {
+                let senders = ROLES.into_iter().filter(|from| sends(*from));
+                ways.extend(senders.map(|from| Way { action, from, to }));
+            }
+        }
+        Self(ways)
     }
 
     /// The digest that a configuration line names (CH-JRN-12).

@@ -11,6 +11,7 @@ use chancery_vibe::world::hash::state_hash;
 use chancery_vibe::world::rows::Table;
 use chancery_vibe::world::seed::Seed;
 use clap::Subcommand;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::client::{self, NodeArgs, NodeClient};
@@ -126,7 +127,7 @@ fn apply(args: &ApplyArgs, sources: &dyn Fn(Flags) -> Sources, terminal: &mut Te
         Failure::usage(format!("{}: {error}", input::name(&args.file)))
             .next("the file holds merchants, catalog, inventory and ledger as a world seed does; a stock is merchant_id, sku_id, on_hand")
     })?;
-    let parts = parts(whole);
+    let parts = parts(whole)?;
     let entries: usize = parts.iter().map(entries).sum();
     let node = args.node.client(sources)?;
     let mut progress = Progress::of_steps(entries as u64, terminal);
@@ -156,6 +157,9 @@ fn apply(args: &ApplyArgs, sources: &dyn Fn(Flags) -> Sources, terminal: &mut Te
     Ok(Exit::Done)
 }
 
+/// Bytes of a part at most: the node takes 4 MiB, and a part is smaller by some room for what it is wrapped in.
+const PART_BYTES: usize = 3 << 20;
+
 fn entries(change: &Change) -> usize {
     change.merchants.len() + change.catalog.len() + change.inventory.len() + change.ledger.len()
 }
@@ -164,30 +168,74 @@ fn entries_of(change: &Change) -> u64 {
     entries(change) as u64
 }
 
-/// Parts that fit a line each: what others refer to comes first.
-fn parts(whole: Change) -> Vec<Change> {
-    fn cut<T: Clone>(rows: &[T], into: impl Fn(Vec<T>) -> Change) -> Vec<Change> {
-        rows.chunks(MAX_ENTRIES)
-            .map(|rows| into(rows.to_vec()))
-            .collect()
+/// Parts that fit a line and a request each: what others refer to comes first.
+fn parts(whole: Change) -> Result<Vec<Change>, Failure> {
+    let parts = [
+        cut(
+            whole.ledger,
+            |row| format!("ledger: account {}", row.account_id),
+            |ledger| Change {
+                ledger,
+                ..Change::default()
+            },
+        )?,
+        cut(
+            whole.merchants,
+            |row| format!("merchants: {}", row.merchant_id),
+            |merchants| Change {
+                merchants,
+                ..Change::default()
+            },
+        )?,
+        cut(
+            whole.catalog,
+            |row| format!("catalog: {}/{}", row.merchant_id, row.sku_id),
+            |catalog| Change {
+                catalog,
+                ..Change::default()
+            },
+        )?,
+        cut(
+            whole.inventory,
+            |row| format!("inventory: {}/{}", row.merchant_id, row.sku_id),
+            |inventory| Change {
+                inventory,
+                ..Change::default()
+            },
+        )?,
+    ];
+    Ok(parts.concat())
+}
+
+/// Rows of one table in parts.
+fn cut<T: Serialize>(
+    rows: Vec<T>,
+    name: impl Fn(&T) -> String,
+    into: impl Fn(Vec<T>) -> Change,
+) -> Result<Vec<Change>, Failure> {
+    let mut parts = Vec::new();
+    let (mut part, mut part_bytes) = (Vec::new(), 0);
+    for row in rows {
+        let written =
+            serde_json::to_vec(&row).map_err(|error| Failure::damaged(error.to_string()))?;
+        // With the comma behind it.
+        let bytes = written.len() + 1;
+        if bytes > PART_BYTES {
+            let name = name(&row);
+            return Err(Failure::usage(format!(
+                "{name} has {bytes} bytes, and one entry may have {PART_BYTES}"
+            ))
+            .next("nothing was sent: shorten its texts"));
+        }
+        if part.len() == MAX_ENTRIES || part_bytes + bytes > PART_BYTES {
+            parts.push(into(std::mem::take(&mut part)));
+            part_bytes = 0;
+        }
+        part.push(row);
+        part_bytes += bytes;
     }
-    [
-        cut(&whole.ledger, |ledger| Change {
-            ledger,
-            ..Change::default()
-        }),
-        cut(&whole.merchants, |merchants| Change {
-            merchants,
-            ..Change::default()
-        }),
-        cut(&whole.catalog, |catalog| Change {
-            catalog,
-            ..Change::default()
-        }),
-        cut(&whole.inventory, |inventory| Change {
-            inventory,
-            ..Change::default()
-        }),
-    ]
-    .concat()
+    if !part.is_empty() {
+        parts.push(into(part));
+    }
+    Ok(parts)
 }

@@ -24,4 +24,4 @@ pub use live::LiveLog;
 pub use side::{Note, notes_about};
 pub use store_log::StoreLog;
 pub use summary::{Summary, message_id};
-pub use what_if::{Difference, Item, NotJudged, WhatIf};
+pub use what_if::{Difference, Item, NotJudged, Party, WhatIf};

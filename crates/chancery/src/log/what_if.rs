@@ -4,12 +4,14 @@
 //! the policy alone. With one, what the changed policy leaves is the state that later inputs meet, and what differs only
 //! through that is a consequence.
 
+mod policy;
+
 use bytes::Bytes;
-use chancery_core::decision::{Before, Open};
+use chancery_core::decision::{Before, Open, Unit};
 use chancery_core::digest::Sha256Digest;
-use chancery_core::line::{DraftEnvelope, Line, ProtocolName, Seq};
+use chancery_core::line::{Draft, DraftEnvelope, Line, Members, Origin, ProtocolName, Seq};
 use chancery_core::protocol::{Input, Suite as _};
-use chancery_core::rows::{Lookup, Row, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::RowsDamaged;
 use chancery_journal::line::read;
 use chancery_journal::{
     Backing as _, Divergence, Fold, Head, InForce, InMemory, Outcome, Recorded, Units, decide_input,
@@ -19,103 +21,20 @@ use chancery_vibe::Answer;
 use chancery_vibe::action::Action;
 use chancery_vibe::code::Code;
 use chancery_vibe::message::Message;
-use chancery_vibe::state::MandateRow;
+use chancery_vibe::settings::Platform;
 
-/// One thing that is other than it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
-    /// A row of the permission table; `*` stands for any address.
-    Partition {
-        /// The action.
-        action: String,
-        /// Who sends.
-        from: String,
-        /// Who receives.
-        to: String,
-        /// Whether it may.
-        allow: bool,
-    },
-    /// The ceiling of every mandate.
-    Ceiling(u64),
-    /// The reputation that a merchant needs where the mandate asks for none.
-    MinReputation(i64),
-    /// The name of the ranking policy.
-    Ranking(String),
-}
-
-impl Item {
-    /// The rule that it is, for people.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Partition {
-                action,
-                from,
-                to,
-                allow,
-            } => {
-                let word = if *allow { "allow" } else { "deny" };
-                format!("partition: {word} {action} from {from} to {to}")
-            }
-            Self::Ceiling(value) => format!("max_spend_without_confirmation = {value}"),
-            Self::MinReputation(value) => format!("min_reputation = {value}"),
-            Self::Ranking(value) => format!("ranking_version = {value}"),
-        }
-    }
-
-    /// Whether it can change the verdict on a message at all: most inputs need not be judged.
-    fn touches(&self, message: &Message) -> bool {
-        let Some(kind) = message.action else {
-            return false;
-        };
-        match self {
-            Self::Partition { action, .. } => kind.kind() == action,
-            Self::Ceiling(_) => matches!(
-                kind,
-                Action::ApprovePurchase
-                    | Action::AcceptOffer
-                    | Action::VerifyClaims
-                    | Action::CreateMatchCertificate
-                    | Action::AuthorizePayment
-                    | Action::SettlePayment
-            ),
-            Self::MinReputation(_) => {
-                matches!(
-                    kind,
-                    Action::AcceptOffer | Action::VerifyClaims | Action::CreateMatchCertificate
-                )
-            }
-            Self::Ranking(_) => kind == Action::Search,
-        }
-    }
-
-    /// What a row of the permission table says about a message.
-    fn allows(&self, message: &Message) -> Option<bool> {
-        let fits = |pattern: &str, text: &str| pattern == "*" || pattern == text;
-        match self {
-            Self::Partition {
-                action,
-                from,
-                to,
-                allow,
-            } => {
-                let is_it = message.action.is_some_and(|kind| kind.kind() == action)
-                    && fits(from, &message.from_text)
-                    && fits(to, &message.to_text);
-                is_it.then_some(*allow)
-            }
-            _ => None,
-        }
-    }
-}
+use super::summary::Summary;
+pub use policy::{Item, Party};
+use policy::{Patched, Policy, is_write, kind_of};
 
 /// A decision that would be another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Its line.
     pub seq: Seq,
-    /// The envelope.
-    pub msg_id: String,
-    /// Its action.
+    /// The envelope; none for a line of administration.
+    pub msg_id: Option<String>,
+    /// Its action, or what kind of administration it is.
     pub kind: String,
     /// What would be instead.
     pub would: String,
@@ -132,6 +51,9 @@ pub enum NotJudged {
     /// It does not replay.
     #[error("the log does not replay: {0}")]
     Diverged(#[from] Divergence),
+    /// The rules take a unit whole, and not what the policy leaves of it.
+    #[error("line {0} cannot be judged without what the policy takes from it")]
+    Indivisible(Seq),
     /// The rows of a world cannot be read.
     #[error(transparent)]
     Damaged(#[from] RowsDamaged),
@@ -157,9 +79,18 @@ enum Judged {
     Recorded {
         envelopes: Vec<Bytes>,
         follow_up_error: Option<String>,
-        unit: Box<chancery_core::decision::Unit>,
+        unit: Box<Unit>,
+        /// Whether the permission table leaves less of it than the rules made.
+        is_cut: bool,
     },
     Refused(String),
+}
+
+/// An input on record that is judged.
+struct Case<'r> {
+    input: AnyInput,
+    message: Message,
+    unit: &'r [Recorded],
 }
 
 impl WhatIf {
@@ -209,8 +140,7 @@ impl WhatIf {
     fn judge(&mut self, unit: &[Recorded]) -> Result<Option<Difference>, NotJudged> {
         let first = &unit[0].line;
         if first.protocol == ProtocolName::Node {
-            self.follow(first);
-            return Ok(None);
+            return self.follow(first);
         }
         if first.protocol != ProtocolName::Vibe {
             return Ok(None);
@@ -224,116 +154,93 @@ impl WhatIf {
             AnyInput::Vibe(Input::Outgoing { content, .. }) => content.clone(),
             _ => return Ok(None),
         };
-        let touching: Vec<Item> = self
-            .items
-            .iter()
-            .filter(|item| item.touches(&message))
-            .cloned()
-            .collect();
-        let direct = match touching.is_empty() {
-            true => None,
-            false => {
-                let judged = self.judged(&input, &message, first, &touching, false);
-                difference(unit, &judged).map(|would| {
-                    let rules = self.rules(&input, &message, unit, &touching);
-                    (would, rules)
-                })
-            }
+        let case = Case {
+            input,
+            message,
+            unit,
         };
-        let told = |would: String, rules: Vec<String>| Difference {
+        let direct = self.direct(&case);
+        let (would, rules) = if self.changed.is_none() {
+            direct.unzip()
+        } else {
+            let judged = self.judged(&case, &Policy::of(&self.items), true);
+            let would = difference(unit, &judged);
+            self.take_judged(&case, judged)?;
+            (would, direct.map(|(_, rules)| rules))
+        };
+        let message = case.message;
+        Ok(would.map(|would| Difference {
             seq: first.seq,
-            msg_id: message.msg_id.clone(),
             kind: message
                 .action
                 .map(Action::kind)
                 .unwrap_or_default()
                 .to_owned(),
+            msg_id: Some(message.msg_id),
             would,
-            rules,
-        };
-        if self.changed.is_none() {
-            return Ok(direct.map(|(would, rules)| told(would, rules)));
+            rules: rules.unwrap_or_default(),
+        }))
+    }
+
+    /// What differs by the policy alone, and the rules that make it differ.
+    fn direct(&self, case: &Case<'_>) -> Option<(String, Vec<String>)> {
+        let touches = |item: &&Item| item.touches(&case.message, case.unit);
+        let touching: Vec<&Item> = self.items.iter().filter(touches).collect();
+        if touching.is_empty() {
+            return None;
         }
-        let judged = self.judged(&input, &message, first, &self.items, true);
-        let would = difference(unit, &judged);
-        if let Judged::Recorded { unit, .. } = judged {
-            self.take_changed(*unit)?;
-        }
-        let rules = direct.map(|(_, rules)| rules).unwrap_or_default();
-        Ok(would.map(|would| told(would, rules)))
+        // Judged under all of it: what one item adds to a unit another may take away again.
+        let judged = self.judged(case, &Policy::of(&self.items), false);
+        let would = difference(case.unit, &judged)?;
+        Some((would, self.rules(case, &touching)))
     }
 
     /// The items that make the difference each by itself; all of them when only together they do.
-    fn rules(
-        &self,
-        input: &AnyInput,
-        message: &Message,
-        unit: &[Recorded],
-        items: &[Item],
-    ) -> Vec<String> {
-        let alone = |item: &&Item| {
-            let judged = self.judged(
-                input,
-                message,
-                &unit[0].line,
-                std::slice::from_ref(*item),
-                false,
-            );
-            difference(unit, &judged).is_some()
+    fn rules(&self, case: &Case<'_>, items: &[&Item]) -> Vec<String> {
+        let alone = |item: &&&Item| {
+            let policy = Policy::of(std::slice::from_ref(**item));
+            difference(case.unit, &self.judged(case, &policy, false)).is_some()
         };
-        let found: Vec<String> = items.iter().filter(alone).map(Item::name).collect();
-        match found.is_empty() {
-            true => items.iter().map(Item::name).collect(),
+        let found: Vec<&&Item> = items.iter().filter(alone).collect();
+        let named = match found.is_empty() {
+            true => items.iter().collect(),
             false => found,
-        }
+        };
+        named.into_iter().map(|item| item.name()).collect()
     }
 
-    fn judged(
-        &self,
-        input: &AnyInput,
-        message: &Message,
-        first: &Line,
-        items: &[Item],
-        cascade: bool,
-    ) -> Judged {
-        let says = items.iter().rev().find_map(|item| item.allows(message));
-        if says == Some(false) {
-            return Judged::Refused(Code::PartitionDenied.as_str().to_owned());
+    fn judged(&self, case: &Case<'_>, policy: &Policy<'_>, cascade: bool) -> Judged {
+        let denied = || Judged::Refused(Code::PartitionDenied.as_str().to_owned());
+        if policy.denies(&case.message) {
+            return denied();
         }
         let (world, settings) = match &self.changed {
             Some(changed) if cascade => (&changed.world, changed.in_force.settings()),
             _ => (self.fold.backing(), self.fold.settings()),
         };
+        let settings = policy.alter(settings);
         let rows = Patched {
             below: world,
-            ceiling: ceiling(items),
+            ceiling: policy.ceiling(),
         };
-        let settings = altered(settings, items);
-        let by_position = self.fold.head().time_by_position();
-        let before = Before {
-            now: first.eval_ts.unwrap_or(by_position),
-            seq: first.seq,
-            rows: &rows,
-            windows: world,
-            guards: &mut Open,
-            nonce: [0; 16],
-            // As a node decides: only then is there an answer that says why a follow-up was not made.
-            keeps_agenda: true,
-        };
-        match decide_input(self.fold.suite(), input, &settings, by_position, before) {
-            Outcome::Recorded { unit, answer, .. } => Judged::Recorded {
-                envelopes: unit
-                    .drafts
-                    .iter()
-                    .map(|draft| match &draft.envelope {
-                        DraftEnvelope::Whole(bytes) | DraftEnvelope::Unsealed { bytes, .. } => {
-                            bytes.clone()
-                        }
-                    })
-                    .collect(),
-                follow_up_error: follow_up_error(&answer),
-                unit: Box::new(unit),
-            },
+        match self.decided(&case.input, &case.unit[0].line, &settings, &rows) {
+            Outcome::Recorded { unit, answer, .. } => {
+                let mut envelopes: Vec<Bytes> = unit.drafts.iter().map(envelope_of).collect();
+                let end = policy.ends(&envelopes);
+                if end == Some(0) {
+                    return denied();
+                }
+                envelopes.truncate(end.unwrap_or(envelopes.len()));
+                Judged::Recorded {
+                    envelopes,
+                    follow_up_error: match end {
+                        Some(_) => Some(Code::PartitionDenied.as_str().to_owned()),
+                        None => follow_up_error(&answer),
+                    },
+                    unit: Box::new(unit),
+                    is_cut: end.is_some(),
+                }
+            }
             Outcome::Passed { .. } => Judged::Refused("answered as a repeat".to_owned()),
             Outcome::Refused { refusal, .. } => Judged::Refused(refusal.code.to_owned()),
             Outcome::Missing(_) | Outcome::Damaged(_) => {
@@ -342,14 +249,36 @@ impl WhatIf {
         }
     }
 
-    /// Administration is the same in both worlds.
-    fn follow(&mut self, first: &Line) {
-        let Some(changed) = &self.changed else {
-            return;
+    /// Decides an input that stands, or would stand, at that line.
+    fn decided(
+        &self,
+        input: &AnyInput,
+        line: &Line,
+        settings: &AllSettings,
+        rows: &Patched<'_>,
+    ) -> Outcome<AnyAnswer> {
+        let by_position = self.fold.head().time_by_position();
+        let before = Before {
+            now: line.eval_ts.unwrap_or(by_position),
+            seq: line.seq,
+            rows,
+            windows: rows.below,
+            guards: &mut Open,
+            nonce: [0; 16],
+            // As a node decides: only then is there an answer that says why a follow-up was not made.
+            keeps_agenda: true,
         };
-        let suite = self.fold.suite();
-        let Ok(input) = suite.reread(first, changed.in_force.settings()) else {
-            return;
+        decide_input(self.fold.suite(), input, settings, by_position, before)
+    }
+
+    /// Administration is the same in both worlds, as far as the changed one takes it.
+    fn follow(&mut self, first: &Line) -> Result<Option<Difference>, NotJudged> {
+        let Some(changed) = &self.changed else {
+            return Ok(None);
+        };
+        let settings = changed.in_force.settings();
+        let Ok(input) = self.fold.suite().reread(first, settings) else {
+            return Ok(None);
         };
         let by_position = self.fold.head().time_by_position();
         let before = Before {
@@ -361,20 +290,76 @@ impl WhatIf {
             nonce: [0; 16],
             keeps_agenda: false,
         };
-        let decided = decide_input(
-            suite,
-            &input,
-            changed.in_force.settings(),
-            by_position,
-            before,
-        );
-        if let Outcome::Recorded { unit, .. } = decided {
-            // What the recorded world took, this one takes; a line that it cannot take is found by the fold.
-            let _ = self.take_changed(unit);
+        let decided = decide_input(self.fold.suite(), &input, settings, by_position, before);
+        match decided {
+            Outcome::Recorded { unit, .. } => {
+                self.take_changed(unit)?;
+                Ok(None)
+            }
+            // Of other protocols the changed world holds no envelopes: what they lack there says nothing.
+            Outcome::Refused { refusal, .. } if matches!(input, AnyInput::Vibe(_)) => {
+                Ok(Some(Difference {
+                    seq: first.seq,
+                    msg_id: None,
+                    kind: Summary::of(first).kind,
+                    would: format!("refused: {}", refusal.code),
+                    rules: Vec::new(),
+                }))
+            }
+            _ => Ok(None),
         }
     }
 
-    fn take_changed(&mut self, unit: chancery_core::decision::Unit) -> Result<(), NotJudged> {
+    /// What the changed world takes of a decision.
+    fn take_judged(&mut self, case: &Case<'_>, judged: Judged) -> Result<(), NotJudged> {
+        match judged {
+            Judged::Refused(_) => Ok(()),
+            Judged::Recorded {
+                envelopes,
+                is_cut: true,
+                ..
+            } => self.take_cut(case, &envelopes),
+            Judged::Recorded { unit, .. } => self.take_changed(*unit),
+        }
+    }
+
+    /// What is left of a unit. The rules make one whole, so its trigger is decided as if the platform sent nothing by
+    /// itself, and each follow-up that is left as if the platform's role had sent it (VC-PLAT-1).
+    fn take_cut(&mut self, case: &Case<'_>, envelopes: &[Bytes]) -> Result<(), NotJudged> {
+        let first = &case.unit[0].line;
+        let sent = envelopes.iter().zip(first.seq..).enumerate();
+        for (at, (envelope, seq)) in sent.filter(|(_, (envelope, _))| !is_write(envelope)) {
+            let Some(changed) = &self.changed else {
+                return Ok(());
+            };
+            let policy = Policy::of(&self.items);
+            let mut settings = policy.alter(changed.in_force.settings());
+            settings.vibe.platform = Platform::Manual;
+            let mut line = first.clone();
+            line.seq = seq;
+            if at > 0 {
+                // The runtime signs nothing (VC-SIG-6), and what it makes is no principal's.
+                settings.vibe.signed = false;
+                line.origin = Origin::External;
+                line.envelope = envelope.clone();
+                line.meta = Members::default();
+            }
+            let input = self.fold.suite().reread(&line, &settings);
+            let input = input.map_err(|_| NotJudged::Indivisible(first.seq))?;
+            let rows = Patched {
+                below: &changed.world,
+                ceiling: policy.ceiling(),
+            };
+            let Outcome::Recorded { unit, .. } = self.decided(&input, &line, &settings, &rows)
+            else {
+                return Err(NotJudged::Indivisible(first.seq));
+            };
+            self.take_changed(unit)?;
+        }
+        Ok(())
+    }
+
+    fn take_changed(&mut self, unit: Unit) -> Result<(), NotJudged> {
         if let Some(changed) = &mut self.changed {
             let followed = changed.in_force.relevant(&unit.rows);
             changed.world.take(unit.rows, unit.remembered);
@@ -386,23 +371,10 @@ impl WhatIf {
     }
 }
 
-fn ceiling(items: &[Item]) -> Option<u64> {
-    items.iter().rev().find_map(|item| match item {
-        Item::Ceiling(value) => Some(*value),
-        _ => None,
-    })
-}
-
-fn altered(settings: &AllSettings, items: &[Item]) -> AllSettings {
-    let mut settings = settings.clone();
-    for item in items {
-        match item {
-            Item::MinReputation(value) => settings.vibe.policy.min_reputation = *value,
-            Item::Ranking(value) => settings.vibe.policy.ranking_version.clone_from(value),
-            Item::Partition { .. } | Item::Ceiling(_) => {}
-        }
+fn envelope_of(draft: &Draft) -> Bytes {
+    match &draft.envelope {
+        DraftEnvelope::Whole(bytes) | DraftEnvelope::Unsealed { bytes, .. } => bytes.clone(),
     }
-    settings
 }
 
 fn follow_up_error(answer: &AnyAnswer) -> Option<String> {
@@ -465,68 +437,4 @@ fn difference(unit: &[Recorded], judged: &Judged) -> Option<String> {
         .map(|code| format!(" ({code})"))
         .unwrap_or_default();
     Some(format!("accepted {}{because}", words.join(", ")))
-}
-
-fn kind_of(envelope: &Bytes) -> String {
-    let envelope: serde_json::Value = serde_json::from_slice(envelope).unwrap_or_default();
-    envelope["action"]["kind"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
-}
-
-/// Rows with another ceiling in every mandate.
-struct Patched<'r> {
-    below: &'r InMemory,
-    ceiling: Option<u64>,
-}
-
-impl Patched<'_> {
-    fn patched(&self, row_key: &RowKey, row: Row) -> Row {
-        let Some(ceiling) = self.ceiling else {
-            return row;
-        };
-        if !row_key.is_in(MANDATES) {
-            return row;
-        }
-        let Ok(mut mandate) = serde_json::from_slice::<MandateRow>(&row) else {
-            return row;
-        };
-        mandate.max_spend_without_confirmation = ceiling;
-        chancery_vibe::world::rows::bytes(&mandate).into()
-    }
-}
-
-/// The space of mandates.
-const MANDATES: &str = "vibe-mandate";
-
-impl Rows for Patched<'_> {
-    fn get(&self, row_key: &RowKey) -> Lookup {
-        match self.below.get(row_key) {
-            Lookup::Found(row) => Lookup::Found(self.patched(row_key, row)),
-            other => other,
-        }
-    }
-
-    fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged> {
-        let rows = self.below.scan(prefix)?.into_iter();
-        Ok(rows
-            .map(|(row_key, row)| {
-                let row = self.patched(&row_key, row);
-                (row_key, row)
-            })
-            .collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use chancery_vibe::state::key;
-
-    use super::MANDATES;
-
-    #[test]
-    fn a_mandate_lies_where_it_is_looked_for() {
-        assert!(key::mandate("man_1").is_in(MANDATES));
-    }
 }

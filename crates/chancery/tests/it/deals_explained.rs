@@ -149,7 +149,7 @@ fn is_told(node: &MarketNode, session: &str, parts: &[String]) {
 
 #[test]
 fn a_haggled_deal_and_its_dispute_are_told_without_what_is_private() {
-    // VC-PRIV-1, VC-PRIV-4, VC-HTTP-8, CH-CLI-2, CH-CLI-3
+    // VC-PRIV-1, VC-PRIV-4, VC-HTTP-8, VC-DSP-2, CH-CLI-2, CH-CLI-3
     let node = MarketNode::start();
     node.goal();
     let [order, tx, back] = haggled(&Talk(&node, "s1"));
@@ -201,13 +201,46 @@ fn a_haggled_deal_and_its_dispute_are_told_without_what_is_private() {
         format!("rules refund_partial in {dispute}"),
         "moved: ruling rul_".to_owned(),
         ": refund_partial".to_owned(),
-        "acc_keys -5000".to_owned(),
+        "moved: money: acc_keys -5000, acc_ada +5000".to_owned(),
         format!("moved: order {order} is partially_refunded"),
         // VC-ACT-platform.rule_dispute-2: what a partial refund costs.
         "moved: reputation of m_keys -50".to_owned(),
     ];
     is_told(&node, "d1", &quarrel);
+    is_told_with_the_deal(&node, &deal, &quarrel);
     by_their_own_names(&node);
+}
+
+/// The dispute d1 is told with the deal of s1 that it is about, line by line as both stand on the log.
+fn is_told_with_the_deal(node: &MarketNode, deal: &[String], quarrel: &[String]) {
+    let elsewhere = |part: &String| match part.ends_with('_') {
+        true => part.clone(),
+        false => format!("{part} (in session d1)"),
+    };
+    let quarrel: Vec<String> = quarrel.iter().map(elsewhere).collect();
+    is_told(node, "s1", &[deal, &quarrel].concat());
+    let steps = |session: &str| -> Vec<(u64, String)> {
+        let explain = ["log", "explain", session, "chancery-data", "--json"];
+        let told = node.place.run(&explain).exits(0).json();
+        let step = |step: &Value| {
+            let session = step["session_id"].as_str().unwrap().to_owned();
+            (step["seq"].as_u64().unwrap(), session)
+        };
+        told["deal"].as_array().unwrap().iter().map(step).collect()
+    };
+    let both = steps("s1");
+    assert!(both.is_sorted(), "{both:?}");
+    let (of_dispute, of_deal): (Vec<_>, Vec<_>) =
+        both.into_iter().partition(|(_, session)| session == "d1");
+    assert_eq!(of_dispute, steps("d1"));
+    assert!(of_deal.iter().all(|(_, session)| session == "s1"));
+    // Another dispute about another purchase is not.
+    let other = Talk(node, "s3");
+    let cert = node.certified("s3", 20_000);
+    let [_, tx] = other.settled(&cert);
+    disputed(&Talk(node, "d3"), &tx);
+    assert!(steps("s1").iter().all(|(_, session)| session != "d3"));
+    assert!(steps("s3").iter().any(|(_, session)| session == "d3"));
 }
 
 /// Each kind of envelope on the log, explained by the name of one.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::market::{MarketNode, envelope, holds_private, world};
+use crate::market::{MarketNode, envelope, holds_private, mandate, world};
 use crate::support::Place;
 
 #[test]
@@ -44,6 +44,50 @@ fn a_person_answers_the_gate() {
         node.sent(&late).exits(1).json()["code"],
         "purchase_rejected"
     );
+}
+
+#[test]
+fn what_others_wrote_is_shown_and_does_not_steer_the_terminal() {
+    // CH-CLI-1, VC-GATE-1, VC-ENV-16: a text is data of whoever wrote it, and a line is the node's.
+    let node = MarketNode::start();
+    let bad = "\u{1b}]0;mine\u{7}\u{1b}[2J\nforged  0.01 USD\u{202e}\u{9b}1m";
+    let told = "\\u{1b}]0;mine\\u{7}\\u{1b}[2J\\nforged  0.01 USD\\u{202e}\\u{9b}1m";
+    let goal = ["Füße 静か ", bad].concat();
+    let mut opening = mandate("s1", 0);
+    opening["action"]["payload"]["ap2_intent_mandate"]["goal"] = json!(goal);
+    node.say(&opening);
+    let query = json!({"query": goal});
+    let [from, to] = ["buyer:discovery", "platform:aggregator"];
+    node.say(&envelope(
+        "s1",
+        "search",
+        from,
+        to,
+        "commerce.search",
+        query,
+    ));
+    node.agreed("s1");
+    let waits = node.run(&["approvals"]).exits(0).text();
+    let explain = ["log", "explain", "s1", "chancery-data"];
+    let explained = node.place.run(&explain).exits(0).text();
+    for text in [&waits, &explained] {
+        assert!(text.contains(&["Füße 静か ", told].concat()), "{text}");
+        let steers =
+            |line: &str| line.contains(|char: char| char.is_control() || char == '\u{202e}');
+        assert!(!text.lines().any(steers), "{text:?}");
+        assert!(
+            !text.lines().any(|line| line.starts_with("forged")),
+            "{text}"
+        );
+    }
+    assert_eq!(waits.lines().count(), 2, "{waits}");
+    // For machines it is what was written.
+    let json = node.run(&["approvals", "--json"]).exits(0).json();
+    assert_eq!(json["approvals"][0]["goal"], json!(goal));
+    let json = node.place.run(&[&explain[..], &["--json"]].concat());
+    let json = json.exits(0).json();
+    let searched = json["deal"][1]["words"].as_str().unwrap();
+    assert_eq!(searched, format!("looks for \"{goal}\""));
 }
 
 #[test]

@@ -11,15 +11,15 @@ use crate::support::Place;
 use crate::wire::{Wire, segment};
 
 /// A decision that would differ: its message, how, the rules that make it differ; none of them for a consequence.
-type Differs = (String, String, Vec<String>);
+pub type Differs = (String, String, Vec<String>);
 
-fn differs(id: &str, would: &str, rules: &[&str]) -> Differs {
+pub fn differs(id: &str, would: &str, rules: &[&str]) -> Differs {
     let rules = rules.iter().map(|rule| (*rule).to_owned()).collect();
     (id.to_owned(), would.to_owned(), rules)
 }
 
 /// Judges the log of a node under another policy: the exit and what differs.
-fn judged(node: &MarketNode, policy: &str, more: &[&str]) -> (i32, Vec<Differs>) {
+pub fn judged(node: &MarketNode, policy: &str, more: &[&str]) -> (i32, Vec<Differs>) {
     node.place.write("policy.toml", policy);
     let mut arguments = vec!["log", "replay", "chancery-data"];
     arguments.extend(["--with-policy", "policy.toml", "--json"]);
@@ -28,22 +28,31 @@ fn judged(node: &MarketNode, policy: &str, more: &[&str]) -> (i32, Vec<Differs>)
     let told = |line: &str| {
         let line: Value = serde_json::from_str(line).unwrap();
         let text = |name: &str| line[name].as_str().unwrap();
+        // A line of administration has no name but its kind.
+        let name = line["msg_id"].as_str().unwrap_or(text("kind"));
         let rules = line["rules"].as_array().unwrap().iter();
         let rules: Vec<&str> = rules.map(|rule| rule.as_str().unwrap()).collect();
         assert_eq!(line["consequence"], rules.is_empty(), "{line}");
         assert_eq!(line["recorded"], "accepted");
-        differs(text("msg_id"), text("would"), &rules)
+        differs(name, text("would"), &rules)
     };
     (ran.code, ran.text().lines().map(told).collect())
 }
 
+/// A row of the permission table.
+pub fn row(action: &str, from: &str, to: &str, allow: bool) -> String {
+    format!(
+        "[[partition]]\naction = \"{action}\"\nfrom = \"{from}\"\nto = \"{to}\"\nallow = {allow}\n"
+    )
+}
+
 /// A row of the permission table that denies an action to everybody.
-fn denied(action: &str) -> String {
-    format!("[[partition]]\naction = \"{action}\"\nfrom = \"*\"\nto = \"*\"\nallow = false")
+pub fn denied(action: &str) -> String {
+    row(action, "*", "*", false)
 }
 
 /// Without a cascade and with one.
-const WAYS: [&[&str]; 2] = [&[], &["--cascade"]];
+pub const WAYS: [&[&str]; 2] = [&[], &["--cascade"]];
 
 #[test]
 fn another_policy_is_judged_against_the_record() {
@@ -142,6 +151,59 @@ fn people_are_told_the_same() {
     let same = judge(&denied("commerce.dispatch"), &[]).exits(0).text();
     assert_eq!(same, "no decision would differ\n");
     judge("colour = 1", &[]).exits(2);
+}
+
+/// Sends off what was settled, in the name of that address.
+pub fn dispatched(node: &MarketNode, from: &str, settled: &Value) {
+    let order = &settled["emitted"][0]["action"]["payload"]["order_id"];
+    let (to, kind) = ("buyer:authorization", "commerce.dispatch");
+    node.say(&envelope(
+        "s1",
+        "ship",
+        from,
+        to,
+        kind,
+        json!({"order_id": order}),
+    ));
+}
+
+#[test]
+fn an_operators_line_that_the_other_world_refuses_is_told() {
+    // VC-RPL-2, CH-JRN-1: a change of the world is decided on what the policy left.
+    let node = MarketNode::start();
+    let cert = node.certified("s1", 20_000);
+    let settled = node.settle("s1", &cert);
+    dispatched(&node, "merchant:fulfillment", &settled);
+    // What was sent off is not reserved any more, so there may be none left.
+    let empty =
+        json!({"inventory": [{"merchant_id": "m_keys", "sku_id": "sku_quiet", "on_hand": 0}]});
+    node.place.write("empty.json", empty.to_string());
+    let applied = node.run(&["world", "apply", "empty.json", "--json"]);
+    let line = applied.exits(0).json()["last"].clone();
+    node.opened("s2", 0);
+    assert!(!node.agreed("s2")["follow_up_error"].is_null());
+    let policy = denied("commerce.dispatch");
+    let rule = "partition: deny commerce.dispatch from * to *";
+    let mut fallen = vec![differs("s1-ship", "refused: partition_denied", &[rule])];
+    assert_eq!(judged(&node, &policy, &[]), (1, fallen.clone()));
+    fallen.push(differs("world", "refused: world_change_refused", &[]));
+    let certified = "accepted with platform.create_match_certificate";
+    fallen.push(differs("s2-accept", certified, &[]));
+    assert_eq!(judged(&node, &policy, &["--cascade"]), (1, fallen));
+    let replay = [
+        "log",
+        "replay",
+        "chancery-data",
+        "--cascade",
+        "--with-policy",
+        "policy.toml",
+    ];
+    let told = node.place.run(&replay).exits(1).text();
+    let line = format!(
+        "line {line} world: refused: world_change_refused\n  a consequence of what differs before\n"
+    );
+    assert!(told.contains(&line), "{told}");
+    assert!(told.ends_with("3 decisions would differ\n"), "{told}");
 }
 
 /// A merchant's agent that lives in the node: asked for an offer, it makes one.
@@ -243,7 +305,7 @@ fn lines_wanted() -> u64 {
     })
 }
 
-const REPLAY: [&str; 6] = [
+pub const REPLAY: [&str; 6] = [
     "log",
     "replay",
     "audit.jsonl",

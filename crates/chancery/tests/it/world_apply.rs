@@ -115,3 +115,39 @@ fn whoever_waits_for_a_catalog_to_be_applied_sees_how_far_it_is() {
     let ran = node.run(&["world", "apply", "catalog-0.json"]).exits(0);
     assert_eq!(ran.err, "");
 }
+
+/// A listing whose title has so many characters.
+fn titled(sku: &str, characters: usize) -> Value {
+    json!({"merchant_id": "m_keys", "sku_id": sku, "title": "x".repeat(characters), "attributes": [],
+        "list_price": 1_000, "eta_days": 2, "refundable": true})
+}
+
+#[test]
+fn long_titles_are_applied_in_parts_that_the_node_takes() {
+    // CH-JRN-1, CH-CLI-1: 1,000 entries of 4.5 KB are more than a request may have.
+    let node = MarketNode::start();
+    let listings = (0..1_001).map(|number| titled(&format!("long_{number:04}"), 4_500));
+    let change = json!({"catalog": listings.collect::<Vec<Value>>()});
+    node.place.write("long.json", change.to_string());
+    let told = node.run(&["world", "apply", "long.json", "--json"]);
+    let told = told.exits(0).json();
+    assert_eq!(
+        (&told["entries"], &told["lines"]),
+        (&json!(1_001), &json!(2))
+    );
+}
+
+#[test]
+fn an_entry_that_no_part_can_hold_is_named_before_anything_is_sent() {
+    // CH-CLI-1, CH-CLI-3
+    let node = MarketNode::start();
+    let change = json!({
+        "ledger": [{"account_id": "acc_new", "owner": "c_new", "currency": "USD", "balance": 1}],
+        "catalog": [titled("sku_short", 10), titled("sku_huge", 5 << 20)],
+    });
+    node.place.write("huge.json", change.to_string());
+    let before = node.run(&["world", "hash"]).exits(0).text();
+    let refused = node.run(&["world", "apply", "huge.json"]).exits(2);
+    assert!(refused.err.contains("m_keys/sku_huge"), "{}", refused.err);
+    assert_eq!(node.run(&["world", "hash"]).exits(0).text(), before);
+}

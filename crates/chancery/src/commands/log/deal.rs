@@ -1,8 +1,9 @@
-//! A deal of vibe as a timeline: who proposed what, which checks passed, what moved.
+//! A deal of vibe as a timeline: who proposed what, which checks passed, what moved, and the disputes about it.
 //!
 //! Never shows what one side keeps to itself: of mandates and goals only that they are there, of a person's word only the
 //! word, and no free text that the guard did not read.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use chancery_core::line::{Line, ProtocolName};
@@ -11,21 +12,64 @@ use serde_json::{Value, json};
 use super::render;
 use crate::commands::gate::money;
 use crate::exit::Failed;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, plain};
 
-/// The session that a line belongs to.
-pub(super) fn session_of(line: &Line) -> Option<String> {
+fn envelope_of(line: &Line) -> Option<Value> {
     if line.protocol != ProtocolName::Vibe {
         return None;
     }
-    let envelope: Value = serde_json::from_slice(&line.envelope).ok()?;
+    serde_json::from_slice(&line.envelope).ok()
+}
+
+/// The session that a line belongs to.
+pub(super) fn session_of(line: &Line) -> Option<String> {
+    let envelope = envelope_of(line)?;
     Some(envelope.get("session_id")?.as_str()?.to_owned())
+}
+
+/// What belongs to a deal, by the lines so far: a session, and the disputes about what was bought in it. A dispute has a
+/// session of its own, and names the transaction that it is about (VC-DSP-2).
+pub(super) struct Deal {
+    sessions: BTreeSet<String>,
+    transactions: BTreeSet<String>,
+}
+
+impl Deal {
+    pub(super) fn of(session: String) -> Self {
+        Self {
+            sessions: BTreeSet::from([session]),
+            transactions: BTreeSet::new(),
+        }
+    }
+
+    /// Whether the next line of the log belongs to it.
+    pub(super) fn has(&mut self, line: &Line) -> bool {
+        let Some(envelope) = envelope_of(line) else {
+            return false;
+        };
+        let Some(session) = envelope["session_id"].as_str() else {
+            return false;
+        };
+        let action = &envelope["action"];
+        let transaction = action["payload"]["tx_id"].as_str();
+        match (action["kind"].as_str(), transaction) {
+            (Some("world.create_order"), Some(bought)) if self.sessions.contains(session) => {
+                self.transactions.insert(bought.to_owned());
+            }
+            (Some("platform.open_dispute"), Some(about)) if self.transactions.contains(about) => {
+                self.sessions.insert(session.to_owned());
+            }
+            _ => {}
+        }
+        self.sessions.contains(session)
+    }
 }
 
 /// One step of a deal.
 struct Step {
     seq: u64,
     time: String,
+    session: String,
     who: String,
     words: String,
     passed: Vec<String>,
@@ -40,6 +84,7 @@ impl Step {
         Self {
             seq: line.seq,
             time: render::time(line),
+            session: text("session_id"),
             who: format!("{} → {}", text("from"), text("to")),
             words: words(kind, &envelope["action"]["payload"]),
             passed: passed(line, kind, &envelope["action"]["payload"]),
@@ -264,20 +309,29 @@ fn list(value: &Value) -> String {
 
 /// Tells a deal to people.
 pub(super) fn tell(session: &str, lines: &[Line], terminal: &mut Terminal) -> Result<(), Failed> {
-    let title = terminal.bold(&format!("the deal of session {session}"));
+    let title = terminal.bold(&format!("the deal of session {}", plain(session)));
     writeln!(terminal.out, "\n{title}")?;
     for step in lines.iter().map(Step::of) {
+        let elsewhere = match step.session == session {
+            true => String::new(),
+            false => format!(" (in session {})", step.session),
+        };
+        let words = [step.words, elsewhere].concat();
+        let words = plain(&words);
         if step.moves {
-            writeln!(terminal.out, "  {:>6}    moved: {}", step.seq, step.words)?;
+            writeln!(terminal.out, "  {:>6}    moved: {words}", step.seq)?;
             continue;
         }
         writeln!(
             terminal.out,
-            "  {:>6}  {}  {} {}",
-            step.seq, step.time, step.who, step.words
+            "  {:>6}  {}  {} {words}",
+            step.seq,
+            step.time,
+            plain(&step.who)
         )?;
         if !step.passed.is_empty() {
-            let passed = terminal.dim(&format!("passed: {}", step.passed.join(", ")));
+            let passed = format!("passed: {}", step.passed.join(", "));
+            let passed = terminal.dim(&plain(&passed));
             writeln!(terminal.out, "          {passed}")?;
         }
     }
@@ -291,6 +345,7 @@ pub(super) fn as_json(lines: &[Line]) -> Vec<Value> {
         json!({
             "seq": step.seq,
             "eval_ts": step.time,
+            "session_id": step.session,
             "who": step.who,
             "words": step.words,
             "passed": step.passed,

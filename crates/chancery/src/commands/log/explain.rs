@@ -17,12 +17,12 @@ use crate::commands::explain::next_of;
 use crate::commands::send::signature_in_words;
 use crate::exit::{Exit, Failed, Failure, Outcome};
 use crate::log::{Lines, LogFile, Note, Summary, message_id, notes_about};
-use crate::terminal::{Progress, Terminal};
+use crate::terminal::{Progress, Terminal, plain};
 
 /// What `log explain` is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
-    /// The identifier of an envelope or of a vibe session, or the number of a line
+    /// The identifier of an envelope or of a vibe session, or the number of a line; a session is told with its disputes
     #[arg(value_name = "MSG_ID")]
     id: String,
     #[command(flatten)]
@@ -40,7 +40,7 @@ struct Found {
     later: Vec<Line>,
     /// What the two files beside the log say.
     notes: Vec<Note>,
-    /// The deal of vibe that it belongs to: the session and its lines.
+    /// The deal of vibe that it belongs to: the session, its lines and those of its disputes.
     deal: Option<(String, Vec<Line>)>,
 }
 
@@ -104,7 +104,8 @@ fn find(
     Ok(found)
 }
 
-/// The lines of the session that an envelope belongs to, or that was named itself.
+/// The lines of the session that an envelope belongs to, or that was named itself, and of the disputes about what was
+/// bought in it (VC-DSP-2).
 fn deal_of(
     id: &str,
     found: &Found,
@@ -116,14 +117,15 @@ fn deal_of(
         Some(line) => deal::session_of(line).unwrap_or_default(),
         None => id.to_owned(),
     };
+    let mut deal = deal::Deal::of(session.clone());
     let mut lines = Lines::of(files);
-    let mut of_session = Vec::new();
+    let mut of_deal = Vec::new();
     while let Some(block) = lines.next_block()? {
         let readings = block.lines.iter().filter_map(|text| read(text).ok());
         let lines = readings.map(|reading| reading.line);
-        of_session.extend(lines.filter(|line| deal::session_of(line).as_ref() == Some(&session)));
+        of_deal.extend(lines.filter(|line| deal.has(line)));
     }
-    Ok((!of_session.is_empty()).then_some((session, of_session)))
+    Ok((!of_deal.is_empty()).then_some((session, of_deal)))
 }
 
 fn search(
@@ -267,13 +269,13 @@ fn tell_people(found: &Found, terminal: &mut Terminal) -> Result<(), Failed> {
 fn tell_unit(unit: &[Line], at: usize, terminal: &mut Terminal) -> Result<(), Failed> {
     let line = &unit[at];
     let accepted = terminal.good("accepted");
-    let words = Summary::of(line).words();
     writeln!(
         terminal.out,
         "{accepted} as line {} ({}) at {}\n  {words}",
         line.seq,
         line.protocol.as_str(),
-        render::time(line)
+        render::time(line),
+        words = plain(&Summary::of(line).words())
     )?;
     let origin = match line.origin {
         Origin::External => "it came from outside",
@@ -283,7 +285,7 @@ fn tell_unit(unit: &[Line], at: usize, terminal: &mut Terminal) -> Result<(), Fa
     writeln!(terminal.out, "  {origin}")?;
     for (name, value) in line.meta.iter() {
         if let Some(words) = check_in_words(name, value) {
-            writeln!(terminal.out, "  {words}")?;
+            writeln!(terminal.out, "  {}", plain(&words))?;
         }
     }
     if unit.len() > 1 {
@@ -319,7 +321,7 @@ fn tell_changes(changes: Option<&[RowChange]>, terminal: &mut Terminal) -> Resul
 }
 
 fn tell_note(note: &Note, terminal: &mut Terminal) -> Result<(), Failed> {
-    let text = |name: &str| note.text(name).unwrap_or("-");
+    let text = |name: &str| plain(note.text(name).unwrap_or("-"));
     if !note.refused {
         writeln!(terminal.out, "{} ({})", text("event"), text("protocol"))?;
         return Ok(());
@@ -335,7 +337,7 @@ fn tell_note(note: &Note, terminal: &mut Terminal) -> Result<(), Failed> {
         text("requirement")
     )?;
     if let Some(path) = note.text("path") {
-        writeln!(terminal.out, "  at: {path}")?;
+        writeln!(terminal.out, "  at: {}", plain(path))?;
     }
     let tried = note.members.get("would_verify_as");
     let difference = note
@@ -350,7 +352,7 @@ fn tell_note(note: &Note, terminal: &mut Terminal) -> Result<(), Failed> {
         )?,
         None => {}
     }
-    if let Some(next) = next_of(text("protocol"), text("code")) {
+    if let Some(next) = next_of(&text("protocol"), &text("code")) {
         writeln!(terminal.out, "  next: {next}")?;
     }
     Ok(())

@@ -25,7 +25,7 @@ use crate::log::{Checked, LogFile, Rules, StoreLog, Where, find};
 use crate::terminal::Terminal;
 
 pub(crate) use explain::explained;
-pub(crate) use verify::{findings, verified};
+pub(crate) use verify::{CUT_OFF, findings, verified};
 
 /// The commands of `log`.
 #[derive(Debug, Subcommand)]
@@ -141,6 +141,12 @@ fn beyond_lines<R>(checked: &Checked<R>, files: &[LogFile]) -> Vec<(String, Stri
         findings.push((place(Some(at), files), what.to_owned()));
     }
     findings
+}
+
+/// Whether the files that were given have no line at all: they pass every check there is, and show nothing.
+fn are_empty(lines: u64, files: &[LogFile]) -> bool {
+    let is_given = |file: &LogFile| matches!(file, LogFile::Path(_) | LogFile::Stdin);
+    lines == 0 && files.iter().all(is_given)
 }
 
 /// Files in which no line is one.

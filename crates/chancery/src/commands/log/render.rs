@@ -9,7 +9,7 @@ use chancery_journal::line::read;
 
 use crate::exit::Failed;
 use crate::log::Summary;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, plain};
 
 /// The time of a line.
 pub(super) fn time(line: &Line) -> String {
@@ -38,6 +38,7 @@ pub(super) fn write(text: &Bytes, terminal: &mut Terminal) -> Result<(), Failed>
 pub(super) fn write_line(line: &Line, terminal: &mut Terminal) -> Result<(), Failed> {
     let time = terminal.dim(&format!("{:<27}", time(line)));
     let words = Summary::of(line).words();
+    let words = plain(&words);
     let protocol = line.protocol.as_str();
     let origin = line.origin.as_str();
     let seq = line.seq;

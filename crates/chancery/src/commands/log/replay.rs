@@ -9,7 +9,7 @@ use chancery_node::suite::SEED_NEEDED;
 use chancery_vibe::world::hash::{state_hash, world_hash};
 use serde_json::json;
 
-use super::{SourcesOf, Which, World, beyond_lines, no_log, place, rules, what_if};
+use super::{SourcesOf, Which, World, are_empty, beyond_lines, no_log, place, rules, what_if};
 use crate::exit::{Exit, Failed, Failure, Outcome};
 use crate::log::{Checked, Lines, LogFile, replay_to_rows};
 use crate::terminal::{Progress, Terminal};
@@ -24,10 +24,11 @@ pub(crate) struct ReplayArgs {
     /// Check signatures one by one, never in batches (this build always does)
     #[arg(long)]
     strict: bool,
-    /// Judge every vibe input under another policy, and list what would differ
+    /// Judge every vibe input under another policy, and list what would differ. The file has [[partition]] rows
+    /// (action, from, to, allow), max_spend_without_confirmation, min_reputation, ranking_version, or some of them
     #[arg(long, value_name = "FILE")]
     with_policy: Option<PathBuf>,
-    /// With a policy: let what differs change the state that later inputs meet
+    /// With a policy: let what differs change the state that later inputs meet, changes of the world by an operator too
     #[arg(long, requires = "with_policy")]
     cascade: bool,
 }
@@ -50,8 +51,8 @@ pub(super) fn run(args: &ReplayArgs, sources: SourcesOf<'_>, terminal: &mut Term
             .into());
     }
     let hashes = Hashes::of(&rows)?;
-    if replayed.is_no_log() {
-        // VC-RPL-2: unusable input is 2.
+    if replayed.is_no_log() || are_empty(replayed.lines, &files) {
+        // VC-RPL-2: unusable input is 2. What replay starts from stands in the first line.
         return Err(no_log(&files, Failure::usage).into());
     }
     let diverged = divergence(&replayed, &files);

@@ -71,7 +71,7 @@ pub(super) fn run(args: &TimelineArgs, sources: SourcesOf<'_>, terminal: &mut Te
     let titles = ["timestamp", "direction", "from", "to", "kind", "preview"];
     let text = |entry: &Map<String, Value>, name| {
         let text = entry.get(name).and_then(Value::as_str);
-        text.unwrap_or_default().escape_debug().to_string()
+        text.unwrap_or_default().to_owned()
     };
     let rows = last
         .iter()

@@ -7,7 +7,7 @@ use chancery_journal::Head;
 use chancery_node::suite::Chancery;
 use serde_json::{Value, json};
 
-use super::{SourcesOf, Which, beyond_lines, no_log, place, rules};
+use super::{SourcesOf, Which, are_empty, beyond_lines, no_log, place, rules};
 use crate::exit::{Exit, Failed, Failure, Outcome};
 use crate::log::{Lines, LogFile, Verified, verify};
 use crate::terminal::{Progress, Terminal};
@@ -41,7 +41,7 @@ pub(super) fn run(args: &VerifyArgs, sources: SourcesOf<'_>, terminal: &mut Term
     let suite = Chancery::default();
     let verified = verify(rules(&suite), lines, args.head, &mut progress)?;
     progress.finish();
-    if verified.is_no_log() {
+    if verified.is_no_log() || are_empty(verified.lines, &files) {
         return Err(no_log(&files, Failure::damaged).into());
     }
     let findings = findings(&verified, &files);
@@ -56,6 +56,9 @@ pub(super) fn run(args: &VerifyArgs, sources: SourcesOf<'_>, terminal: &mut Term
         Exit::No
     })
 }
+
+/// What to do about an end that was not written whole.
+pub(crate) const CUT_OFF: &str = "start the node: it cuts off what was never acknowledged, and says so if more than that is missing";
 
 /// Place and check of every finding that was kept.
 pub(crate) fn findings(verified: &Verified, files: &[LogFile]) -> Vec<(String, String)> {
@@ -120,7 +123,11 @@ fn tell_people(
     } else {
         terminal.bad("NOT VALID")
     };
-    writeln!(terminal.out, "{verdict}\n\nA pass does not prove:")?;
+    writeln!(terminal.out, "{verdict}")?;
+    if verified.torn_after().is_some() {
+        writeln!(terminal.out, "  {:<12} {CUT_OFF}", "next")?;
+    }
+    writeln!(terminal.out, "\nA pass does not prove:")?;
     for what in report.not_proven {
         writeln!(terminal.out, "  - {what}")?;
     }

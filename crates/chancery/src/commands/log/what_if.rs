@@ -8,8 +8,9 @@ use chancery_vibe::action::Action;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::{are_empty, no_log};
 use crate::exit::{Exit, Failed, Failure, Outcome};
-use crate::log::{Difference, Item, Lines, LogFile, NotJudged, WhatIf};
+use crate::log::{Difference, Item, Lines, LogFile, NotJudged, Party, WhatIf};
 use crate::terminal::{Progress, Terminal};
 
 #[derive(Deserialize)]
@@ -34,20 +35,26 @@ struct PartitionRow {
 fn read(path: &Path) -> Result<Vec<Item>, Failure> {
     let wrong = |reason: String| {
         Failure::usage(format!("{}: {reason}", path.display()))
-            .next("a policy has [[partition]] rows with action, from, to and allow; max_spend_without_confirmation; min_reputation; ranking_version")
+            .next("a policy has [[partition]] rows with action, from, to (an address, or * for anybody) and allow; max_spend_without_confirmation; min_reputation; ranking_version")
     };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let file: PolicyFile =
         toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))?;
     let mut items = Vec::new();
-    for row in file.partition {
-        if Action::parse(&row.action).is_none() {
-            return Err(wrong(format!("there is no action {}", row.action)));
-        }
+    for (number, row) in (1..).zip(&file.partition) {
+        let at = |field: &str, reason: String| {
+            wrong(format!("partition row {number}: {field}: {reason}"))
+        };
+        let action = Action::parse(&row.action)
+            .ok_or_else(|| at("action", format!("there is no action {:?}", row.action)))?;
+        let from = Party::sender(&row.from)
+            .map_err(|_| at("from", format!("{:?} is no address that sends", row.from)))?;
+        let to = Party::receiver(&row.to)
+            .map_err(|_| at("to", format!("{:?} is no address", row.to)))?;
         items.push(Item::Partition {
-            action: row.action,
-            from: row.from,
-            to: row.to,
+            action,
+            from,
+            to,
             allow: row.allow,
         });
     }
@@ -69,7 +76,8 @@ pub(super) fn run(
     terminal: &mut Terminal,
 ) -> Outcome {
     let mut judge = WhatIf::new(suite, read(policy)?, cascade).map_err(not_judged)?;
-    let mut lines = Lines::of(files);
+    let mut lines = Lines::of(files.clone());
+    let mut taken = 0;
     let mut progress = Progress::of_bytes(lines.total_bytes(), terminal);
     let mut found = 0_u64;
     while let Some(block) = lines.next_block()? {
@@ -79,9 +87,13 @@ pub(super) fn run(
                 tell(&difference, terminal)?;
             }
         }
+        taken += block.lines.len() as u64;
         progress.advance(block.bytes);
     }
     progress.finish();
+    if are_empty(taken, &files) {
+        return Err(no_log(&files, Failure::usage).into());
+    }
     if !terminal.json {
         match found {
             0 => writeln!(terminal.out, "no decision would differ")?,
@@ -118,10 +130,14 @@ fn tell(difference: &Difference, terminal: &mut Terminal) -> Result<(), Failed> 
         true => "a consequence of what differs before".to_owned(),
         false => format!("by {}", difference.rules.join(", ")),
     };
+    let id = difference.msg_id.iter().map(|id| format!(" {id}"));
     writeln!(
         terminal.out,
-        "line {} {} {}: {}\n  {rule}",
-        difference.seq, difference.kind, difference.msg_id, difference.would
+        "line {} {}{}: {}\n  {rule}",
+        difference.seq,
+        difference.kind,
+        id.collect::<String>(),
+        difference.would
     )?;
     Ok(())
 }
