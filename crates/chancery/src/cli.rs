@@ -157,7 +157,7 @@ pub(crate) enum Command {
     /// Canonical JSON bytes of a file
     #[command(after_help = "Example:\n  chancery canon --dialect rfc8785 message.json | sha256sum")]
     Canon(CanonArgs),
-    /// The JSON Schema of a protocol's messages
+    /// The JSON Schema of value-context messages, a node's paths, or its metrics
     #[command(after_help = "Example:\n  chancery schema value-context > message.schema.json")]
     Schema(SchemaArgs),
     /// Test this build by vectors, or any live server by questions

@@ -78,8 +78,13 @@ pub(crate) fn new_key(path: &Path) -> Result<SigningKey, Failure> {
 
 /// Reads a secret key from a file that others cannot read (VX-KEY-8).
 pub(crate) fn read_key(path: &Path) -> Result<SigningKey, Failure> {
-    let text = read_secret(path, "a secret key")?;
-    parse_secret(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    let make = "name the file that holds it, or make a key: chancery key new FILE";
+    let text = read_secret(path, "a secret key").map_err(|mut failure| {
+        failure.next.get_or_insert_with(|| make.to_owned());
+        failure
+    })?;
+    let wrong = |error| Failure::usage(format!("{}: {error}", path.display())).next(make);
+    parse_secret(&text).map_err(wrong)
 }
 
 /// Reads a file that holds a secret and that others cannot read.

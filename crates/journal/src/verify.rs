@@ -103,6 +103,8 @@ pub struct VerifyReport {
     pub found: u64,
     /// The last line.
     pub head: Head,
+    /// The number of the line that ended the last whole unit.
+    pub whole: Seq,
     /// What a pass does not prove.
     pub not_proven: &'static [&'static str],
 }
@@ -139,6 +141,7 @@ impl<S: Suite> Verifier<S> {
             findings: Vec::new(),
             found: 0,
             head: Head::EMPTY,
+            whole: 0,
             not_proven: &NOT_PROVEN,
         };
         Self {
@@ -228,6 +231,7 @@ impl<S: Suite> Verifier<S> {
         if !more {
             self.unit_lines = 0;
             self.report.units += 1;
+            self.report.whole = place;
         } else if self.unit_lines == MAX_UNIT_LINES {
             self.find(place, Check::UnitTooLong);
         }

@@ -109,7 +109,17 @@ pub fn error_of_status(status: u16, reason_code: Option<&str>) -> ProtocolError 
         401 => ProtocolError::EnvelopeSignature("the target says that the signature is wrong"),
         400 | 415 | 422 => ProtocolError::format("the target says that the envelope is malformed"),
         421 => ProtocolError::Misdirected,
-        status => ProtocolError::Transport(format!("the target answered {status}").into()),
+        status => {
+            // A reason is a word of ours; anything else a peer writes there is not repeated.
+            let is_word = |reason: &&str| {
+                reason.len() <= 40 && reason.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+            };
+            let reason = reason_code
+                .filter(is_word)
+                .map(|reason| format!(" {reason}"));
+            let reason = reason.unwrap_or_default();
+            ProtocolError::Transport(format!("the target answered {status}{reason}").into())
+        }
     }
 }
 
@@ -159,12 +169,26 @@ pub fn judge(status: u16, body: &[u8], sent: &EnvelopeHash, max_bytes: usize) ->
                 let response = error.and_then(|error| error.get("response"));
                 answered(response).unwrap_or(Judged::Taken)
             } else {
-                Judged::Refused(error_of_status(status, reason))
+                Judged::Refused(match error_of_status(status, reason) {
+                    ProtocolError::ReplayDetected { .. } => ProtocolError::ReplayDetected {
+                        last_sequence_no: last_of(info),
+                    },
+                    error => error,
+                })
             }
         }
+        // There is nobody who could have taken the call.
+        (503, Some("NOT_CONFIGURED")) => Judged::Refused(error_of_status(status, reason)),
         (408 | 429 | 500.., _) => Judged::Again,
         _ => Judged::Refused(error_of_status(status, reason)),
     }
+}
+
+/// The last number that a target says it has.
+fn last_of(info: Option<&Value<'_>>) -> u64 {
+    let last = info.and_then(|info| info.get("metadata")?.get("last_sequence_no"));
+    let last = last.and_then(|last| last.as_str()?.parse().ok());
+    last.unwrap_or_default()
 }
 
 fn answered(message: Option<&Value<'_>>) -> Option<Judged> {

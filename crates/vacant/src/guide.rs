@@ -54,14 +54,14 @@ static TEXTS: [Text; 23] = [
         409,
         "VA-REP-3",
         "`sequence_no` is not the one after the last accepted of this sender and this vacant. `metadata` has `last_sequence_no` and `chain_tip` of the sender's own chain.",
-        "Where `chain_tip` is the hash of what was sent, the call is accepted already: `error.response` has its answer when there is one. Otherwise go on after `last_sequence_no`.",
+        "The caller's record of the chain is an old one: take the newest (`KEYFILE.chains` of `chancery vacant call`), or go on after the number and from the tip in the `metadata` of the answer. Where that tip is the hash of what was sent, the call is accepted already, and the answer brings its response when there is one.",
     ),
     (
         "CHAIN_FORK",
         409,
         "VA-REP-3",
         "The number is right and `prev_envelope_hash` is not the hash of the envelope before.",
-        "Chain to `chain_tip` of the refusal. Two programs that call with one key do this to each other.",
+        "Two programs that call with one key do this to each other: let one of them call. A program of your own chains to the tip in the `metadata` of the answer.",
     ),
     (
         "TARGET_GONE",
@@ -102,8 +102,8 @@ static TEXTS: [Text; 23] = [
         "TOO_LARGE",
         413,
         "VA-SRV-14",
-        "The body is larger than `vacant.max_bytes`.",
-        "Send less, or raise the limit on the node.",
+        "The body is larger than `vacant.max_bytes` (1,048,576 unless configured).",
+        "Send less, or raise `vacant.max_bytes` on the node.",
     ),
     (
         "UNSUPPORTED_MEDIA",

@@ -41,7 +41,7 @@ static NEXT: [(Code, &str); Code::ALL.len()] = [
     ),
     (
         Code::MalformedEnvelope,
-        "Mend the field that `param` names; section 1 of `docs/spec/vibe-commerce.md` lists them.",
+        "Mend the field at the path that is named; section 1 of `docs/spec/vibe-commerce.md` lists them.",
     ),
     (Code::UnsupportedProtocol, "Set `protocol` to `vcp`."),
     (Code::UnsupportedVersion, "Set `version` to `1.0`."),
@@ -80,7 +80,7 @@ static NEXT: [(Code, &str); Code::ALL.len()] = [
     ),
     (
         Code::MalformedPayload,
-        "Mend the member that `param` names; the action's own section lists them.",
+        "Mend the member at the path that is named; the action's own section lists them.",
     ),
     (
         Code::MoneyNotInteger,
@@ -125,7 +125,7 @@ static NEXT: [(Code, &str); Code::ALL.len()] = [
     ),
     (
         Code::PrivateUtilityLeak,
-        "Take the value that `param` names out: a budget or a floor stays with its owner.",
+        "Take out the value at the path that is named: a budget or a floor stays with its owner.",
     ),
     (
         Code::IdentityMismatch,

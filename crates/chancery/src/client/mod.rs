@@ -4,18 +4,18 @@
 //!
 //! Refuses to: take a token as an argument (others see arguments), follow a redirect, or read an answer without end.
 
+mod answered;
 mod place;
 
 use std::future::Future;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, Response, Url};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::exit::Failure;
 
+pub(crate) use answered::Answered;
 pub(crate) use place::NodeArgs;
 
 /// The most of an answer that is read.
@@ -28,17 +28,7 @@ pub(crate) struct NodeClient {
     http: Client,
     base: Url,
     authorization: Option<HeaderValue>,
-}
-
-/// What a node answered.
-#[derive(Clone, Debug)]
-pub(crate) struct Answered {
-    /// The HTTP status.
-    pub(crate) status: u16,
-    /// What was told beside the body.
-    pub(crate) headers: HeaderMap,
-    /// The body as it came.
-    pub(crate) body: Vec<u8>,
+    answer_timeout: Duration,
 }
 
 /// Runs a conversation with a node on this thread.
@@ -59,7 +49,6 @@ impl NodeClient {
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(ANSWER_TIMEOUT)
             .user_agent(concat!("chancery/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Failure::damaged(format!("cannot set up HTTP: {error}")))?;
@@ -67,7 +56,14 @@ impl NodeClient {
             http,
             base,
             authorization,
+            answer_timeout: ANSWER_TIMEOUT,
         })
+    }
+
+    /// The same, for a question that is answered at once or not at all.
+    pub(crate) fn within(mut self, answer_timeout: Duration) -> Self {
+        self.answer_timeout = answer_timeout;
+        self
     }
 
     /// A client without a token of the node at an address.
@@ -129,6 +125,7 @@ impl NodeClient {
         body: Option<(HeaderValue, Vec<u8>)>,
     ) -> Result<Answered, Failure> {
         let mut request = self.http.request(method, address);
+        request = request.timeout(self.answer_timeout);
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
@@ -143,6 +140,7 @@ impl NodeClient {
         let headers = response.headers().clone();
         let body = self.body(response).await?;
         Ok(Answered {
+            by: self.place().to_owned(),
             status,
             headers,
             body,
@@ -181,17 +179,47 @@ impl NodeClient {
 
     fn no_answer(&self, error: &reqwest::Error) -> Failure {
         let at = self.place();
+        // A web server may also cut such a connection off, or answer in the clear.
+        if self.base.scheme() == "https" && is_no_tls(error) {
+            return Failure::usage(format!("{at} does not speak TLS")).next(
+                "use http:// with an address of this machine; or name the port that speaks TLS",
+            );
+        }
         if error.is_connect() {
             return Failure::usage(format!("no node answers at {at}: {}", cause(error)))
                 .next("start it with: chancery serve; or name another with --url or CHANCERY_URL");
         }
         if error.is_timeout() {
-            return Failure::no(format!("the node at {at} did not answer in time"))
+            let waited = self.answer_timeout.as_secs();
+            return Failure::no(format!("the node at {at} did not answer within {waited} s"))
                 .next("what was asked may be done all the same: look before asking again");
         }
-        Failure::no(format!("the node at {at} broke off: {}", cause(error)))
-            .next("what was asked may be done all the same: look before asking again")
+        let next = match self.base.scheme() {
+            "http" if is_no_http(error) => {
+                "is there a chancery node at that address? One with TLS is named with https://"
+            }
+            _ => "what was asked may be done all the same: look before asking again",
+        };
+        Failure::no(format!("the node at {at} broke off: {}", cause(error))).next(next)
     }
+}
+
+/// Whether what answered a greeting of TLS was something else, or nothing. The reason is wrapped too deep to be asked by type.
+pub(crate) fn is_no_tls(error: &reqwest::Error) -> bool {
+    let told = cause(error);
+    told.starts_with("received corrupt message") || told.ends_with("handshake eof")
+}
+
+/// Whether what came back is no HTTP at all, such as the alert of a port that speaks TLS.
+fn is_no_http(error: &reqwest::Error) -> bool {
+    cause(error).starts_with("invalid HTTP")
+}
+
+fn causes<'e>(
+    error: &'e reqwest::Error,
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source())
 }
 
 /// A client of an address without TLS asks for no certificates: a system that has none can speak to itself.
@@ -204,55 +232,9 @@ pub(crate) fn without_roots(builder: ClientBuilder, url: &Url) -> ClientBuilder 
 }
 
 /// The innermost reason: the outer ones only say that a request failed.
-fn cause(error: &reqwest::Error) -> String {
-    let mut inner: &dyn std::error::Error = error;
-    while let Some(next) = inner.source() {
-        inner = next;
-    }
-    inner.to_string()
-}
-
-impl Answered {
-    /// Whether the node did what it was asked.
-    pub(crate) const fn is_yes(&self) -> bool {
-        matches!(self.status, 200..=299)
-    }
-
-    /// The answer, when the node did what it was asked to do: `about` names that in an error.
-    pub(crate) fn done(self, about: &str) -> Result<Self, Failure> {
-        if self.is_yes() {
-            return Ok(self);
-        }
-        let problem: Value = self.value().unwrap_or_default();
-        let detail = problem["detail"].as_str().unwrap_or("no reason was given");
-        let code = problem["code"].as_str();
-        let failure = match (self.status, code) {
-            (404, None) => Failure::no(format!("{about}: the node knows no such thing")),
-            (_, Some(code)) => Failure::no(format!("{about}: {detail} ({code})")),
-            (_, None) => Failure::no(format!("{about}: {detail} ({})", self.status)),
-        };
-        Err(match self.status {
-            401 => failure.next("give a token: --token-file FILE, or CHANCERY_TOKEN"),
-            403 => failure
-                .next("use a token with the scope admin: chancery token new NAME --scope admin"),
-            503 => failure.next("try again in a moment"),
-            _ => failure,
-        })
-    }
-
-    /// The body as a value.
-    pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(&self.body).map_err(|error| {
-            Failure::no(format!(
-                "the answer ({}) is not what a node says: {error}",
-                self.status
-            ))
-            .next("is there a chancery node at that address?")
-        })
-    }
-
-    /// The body as a text without an end of line.
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).trim_end().to_owned()
-    }
+pub(crate) fn cause(error: &reqwest::Error) -> String {
+    causes(error)
+        .last()
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }

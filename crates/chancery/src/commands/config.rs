@@ -8,7 +8,7 @@ use serde_json::json;
 use super::serve::runtime;
 use crate::config::{Config, Flags, Sources, reference_page};
 use crate::exit::{Exit, Outcome};
-use crate::host::apply_settings;
+use crate::host::{apply_settings, wrong_files};
 use crate::terminal::Terminal;
 
 /// The commands of `config`.
@@ -17,7 +17,7 @@ pub(crate) enum ConfigCommand {
     /// Every key with its value and where it was set
     #[command(after_help = "Example:\n  CHANCERY_LISTEN=127.0.0.1:0 chancery config show")]
     Show(ShowArgs),
-    /// Whether a node would start with it
+    /// Whether a node would start with it: each key, and each file that it names
     #[command(after_help = "Example:\n  chancery config check --config node/chancery.toml")]
     Check(CheckArgs),
     /// Let all nodes of a journal in PostgreSQL go by these rule settings
@@ -87,7 +87,10 @@ fn show(sources: &Sources, terminal: &mut Terminal) -> Outcome {
 }
 
 fn check(sources: &Sources, terminal: &mut Terminal) -> Outcome {
-    Config::load(sources)?.check_files()?;
+    let config = Config::load(sources)?;
+    if let Some(wrong) = wrong_files(&config).into_iter().next() {
+        return Err(wrong.failure.into());
+    }
     if terminal.json {
         terminal.json_line(&json!({"ok": true}))?;
     } else {

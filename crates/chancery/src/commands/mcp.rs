@@ -27,7 +27,7 @@ pub(crate) struct McpArgs {
 
 /// Serves until the input ends. Nothing but the protocol is written to standard output.
 pub(crate) fn run(args: &McpArgs, sources: &dyn Fn(Flags) -> Sources) -> Outcome {
-    log_to_stderr();
+    log_to_stderr()?;
     let client = args.node.client(sources);
     let runtime = runtime()?;
     let served = runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! `chancery schema`: the JSON Schema of a protocol's messages, the description of the HTTP paths, or the list of metrics.
+//! `chancery schema`: the JSON Schema of value-context messages, the description of the HTTP paths, or the list of metrics.
 
 use std::io::Write as _;
 
@@ -11,7 +11,7 @@ use crate::terminal::Terminal;
 /// What `schema` is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemaArgs {
-    /// Whose messages; openapi for the paths of a node, metrics for its figures
+    /// value-context for its messages; openapi for the paths of a node, metrics for its figures
     #[arg(value_parser = ["value-context", "openapi", "metrics"])]
     protocol: String,
     /// With openapi or metrics: the list as a page of Markdown

@@ -85,7 +85,7 @@ fn send_value_context(
     if terminal.json {
         writeln!(terminal.out, "{}", answered.text())?;
     } else {
-        tell(&answered, &envelope, terminal)?;
+        tell(&answered, &envelope, args.key.is_some(), terminal)?;
     }
     Ok(if answered.is_yes() {
         Exit::Done
@@ -141,7 +141,12 @@ struct Refused {
     first_difference_at: Option<u64>,
 }
 
-fn tell(answered: &Answered, envelope: &Bytes, terminal: &mut Terminal) -> Result<(), Failed> {
+fn tell(
+    answered: &Answered,
+    envelope: &Bytes,
+    is_completed: bool,
+    terminal: &mut Terminal,
+) -> Result<(), Failed> {
     let told: Told = answered.value()?;
     let id = told.message_id.as_deref().unwrap_or("without message_id");
     let Some(refused) = told.error else {
@@ -161,6 +166,10 @@ fn tell(answered: &Answered, envelope: &Bytes, terminal: &mut Terminal) -> Resul
         refused.would_verify_as.as_deref(),
         refused.first_difference_at,
     );
+    let next = match explain::next_of("value-context", &refused.code) {
+        _ if !is_completed && is_left_out(refused.path.as_deref(), envelope) => WITH_A_KEY,
+        known => known.unwrap_or_default(),
+    };
     let lines = [
         ("check", check),
         ("path", refused.path.as_deref()),
@@ -170,14 +179,28 @@ fn tell(answered: &Answered, envelope: &Bytes, terminal: &mut Terminal) -> Resul
             "try again",
             refused.retryable.then_some("it may be taken later"),
         ),
-        ("next", explain::next_of("value-context", &refused.code)),
+        ("next", Some(next)),
     ];
     for (name, text) in lines {
-        if let Some(text) = text {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
             writeln!(terminal.out, "  {name:<12} {text}")?;
         }
     }
     Ok(())
+}
+
+const WITH_A_KEY: &str =
+    "Give --key FILE: it adds what is missing of vcp_message, message_id and timestamp, and signs.";
+
+/// Whether what is missing is something that we add for whoever gives a key.
+fn is_left_out(path: Option<&str>, envelope: &[u8]) -> bool {
+    let added = ["vcp_message", "message_id", "timestamp", "signature"];
+    let name = path.and_then(|path| path.strip_prefix('/'));
+    let Some(name) = name.filter(|name| added.contains(name)) else {
+        return false;
+    };
+    let read = serde_json::from_slice::<serde_json::Value>(envelope);
+    read.is_ok_and(|envelope| envelope.get(name).is_none())
 }
 
 /// In which other way a signature would verify, and where the bytes first differ.

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use chancery_node::tenant::{self, Tenant};
+use tracing_subscriber::EnvFilter;
 
 use super::tenants;
 use crate::config::{Config, Flags, Settings, Sources};
@@ -38,7 +39,7 @@ pub(crate) fn run(
     let sources = sources(args.flags);
     let settings = sources.settings()?;
     let config = Config::of(&settings)?;
-    log_to_stderr();
+    log_to_stderr()?;
     raise_open_files();
     if !args.tenants.is_empty() {
         return tenants::run(&sources, &args.tenants, terminal);
@@ -120,14 +121,48 @@ fn raise_open_files() {
 }
 
 /// Logs of the node go to standard error; what is not asked for stays away.
-pub(crate) fn log_to_stderr() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("CHANCERY_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+pub(crate) fn log_to_stderr() -> Result<(), Failure> {
+    let asked = std::env::var("CHANCERY_LOG").unwrap_or_default();
+    let filter = filter_of(&asked)?;
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(crate::terminal::wants_colour(&std::io::stderr()))
         .with_writer(std::io::stderr)
         .try_init();
+    Ok(())
+}
+
+/// What is told. A part that cannot be meant is refused: whoever asks for something else than the default wants to see it.
+fn filter_of(asked: &str) -> Result<EnvFilter, Failure> {
+    const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+    let parts = asked
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    let mut filter = EnvFilter::default();
+    let mut is_default = true;
+    for part in parts {
+        let is_level = LEVELS.iter().any(|level| level.eq_ignore_ascii_case(part));
+        // A word alone would count as a place, and a mistyped level is one.
+        let is_place = part.contains('=') || part.starts_with("chancery");
+        let directive = part.parse().ok().filter(|_| is_level || is_place);
+        let directive = directive.ok_or_else(|| {
+            Failure::usage(format!(
+                "CHANCERY_LOG: {part} says neither a level nor PLACE=LEVEL"
+            ))
+            .next(format!(
+                "levels are {}; parts are set apart by commas, as in warn,chancery::decision=info",
+                LEVELS.join(", ")
+            ))
+        })?;
+        filter = filter.add_directive(directive);
+        is_default = false;
+    }
+    Ok(if is_default {
+        EnvFilter::new("warn")
+    } else {
+        filter
+    })
 }
 
 /// SIGTERM and SIGINT (CH-NET-3); SIGHUP reads the files again (VX-KEY-7).

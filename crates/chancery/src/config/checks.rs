@@ -50,6 +50,11 @@ impl Config {
     /// # Errors
     /// Which one is not.
     pub fn check_files(&self) -> Result<(), Failure> {
+        self.first_missing().map_err(|(_, _, failure)| failure)
+    }
+
+    /// The same; gives the key and the file too.
+    pub(crate) fn first_missing(&self) -> Result<(), (&'static str, &Path, Failure)> {
         let certificate = self.tls.as_ref().map(|tls| tls.certificate.as_path());
         let key = self.tls.as_ref().map(|tls| tls.key.as_path());
         let nats = self.agh.nats.as_ref();
@@ -57,7 +62,7 @@ impl Config {
             Store::Postgres(database) => database.password_file.as_deref(),
             Store::Embedded | Store::Memory => None,
         };
-        let files: [(&str, Option<&Path>); 8] = [
+        let files: [(&'static str, Option<&Path>); 8] = [
             ("store_password_file", store_password),
             ("tls.certificate", certificate),
             ("tls.key", key),
@@ -77,11 +82,9 @@ impl Config {
             if let Some(path) = path
                 && !path.is_file()
             {
-                return Err(Failure::usage(format!(
-                    "{name} names {}, which is not there",
-                    path.display()
-                ))
-                .next(format!("write that file, or set {name} = \"\"")));
+                let what = format!("{name} names {}, which is not there", path.display());
+                let next = format!("write that file, or set {name} = \"\"");
+                return Err((name, path, Failure::usage(what).next(next)));
             }
         }
         Ok(())

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use crate::exit::Failure;
 
 pub use agents::{AgentBehaviour, ModelEntry, VibeAgent};
-pub use agh::{Agh, Nats, PeerEntry};
+pub use agh::{Agh, AnsweringPeer, Nats, PeerEntry};
 pub use database::Database;
 pub use environment::variables_of_process;
 pub use reference::{commented_file, reference_page};

@@ -22,8 +22,7 @@ const MAX_INSTRUCTIONS: usize = 65_536;
 
 /// Puts the agents on record and lets them live.
 pub(super) async fn begin(office: &Arc<Office>, config: &Config) -> Result<Agents, Failure> {
-    let hosted = config.vibe.agents.iter().map(hosted);
-    let hosted = hosted.collect::<Result<Vec<_>, _>>()?;
+    let hosted = described(config)?;
     let settings = office.gate().settings();
     if !hosted.is_empty() && settings.vibe.signed {
         let reason =
@@ -39,6 +38,11 @@ pub(super) async fn begin(office: &Arc<Office>, config: &Config) -> Result<Agent
         );
     }
     Agents::start(office, hosted).await.map_err(not_in_line)
+}
+
+/// The agents with what they go by, read from their files.
+pub(super) fn described(config: &Config) -> Result<Vec<Hosted>, Failure> {
+    config.vibe.agents.iter().map(hosted).collect()
 }
 
 fn hosted(described: &VibeAgent) -> Result<Hosted, Failure> {

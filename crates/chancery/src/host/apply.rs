@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use chancery_doors::HttpCarrier;
 
+use super::files::world_file;
 use super::opened::Opened;
 use super::world_seed::WorldSeed;
-use super::{all_settings, database, files, not_in_line, start_node, unreadable, world_file};
+use super::{all_settings, database, files, not_in_line, start_node, unreadable};
 use crate::config::Config;
 use crate::exit::Failure;
 

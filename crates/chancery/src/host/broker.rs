@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use chancery_agents::behaviour::Words;
+use chancery_agh::peer::PeerRecord;
 use chancery_core::digest::{Sha256Digest, hex};
 use chancery_doors::OutgoingTls;
 use chancery_doors::http::keep_figures;
@@ -11,7 +13,7 @@ use chancery_node::{Office, agh_answers, agh_bridge};
 use tokio::task::JoinSet;
 
 use super::agents;
-use crate::config::{Config, Nats, Store};
+use crate::config::{AnsweringPeer, Config, Nats, Store};
 use crate::exit::Failure;
 use crate::secret_file::read_secret;
 
@@ -108,17 +110,26 @@ const AT_ONCE: usize = 1;
 /// Starts the peers that answer by themselves. Dropping them ends them.
 pub(super) fn echoes(office: &Arc<Office>, config: &Config) -> Result<JoinSet<()>, Failure> {
     let mut echoes = JoinSet::new();
-    for peer in config.agh.answering()? {
-        let id = peer.record.card.peer_id.clone();
-        let wrong = |reason: String| Failure::usage(format!("peer {id}: {reason}"));
-        let words = agents::in_words(&peer.behaviour, peer.instructions.as_deref(), &wrong)?;
+    for (peer, words) in answering(config)? {
         let responder = words.map(|words| Responder::new(Arc::new(words), AT_ONCE));
-        echoes.spawn(agh_answers(Arc::clone(office), peer.record, responder));
+        echoes.spawn(agh_answers(Arc::clone(office), peer, responder));
     }
     if let Some(bridge) = &config.agh.settings.bridge {
         echoes.spawn(agh_bridge(Arc::clone(office), bridge.clone()));
     }
     Ok(echoes)
+}
+
+/// The peers that answer by themselves, and what answers in words.
+pub(super) fn answering(config: &Config) -> Result<Vec<(PeerRecord, Option<Words>)>, Failure> {
+    let peers = config.agh.answering()?.into_iter();
+    let with_words = |peer: AnsweringPeer| {
+        let id = &peer.record.card.peer_id;
+        let wrong = |reason: String| Failure::usage(format!("peer {id}: {reason}"));
+        let words = agents::in_words(&peer.behaviour, peer.instructions.as_deref(), &wrong)?;
+        Ok((peer.record, words))
+    };
+    peers.map(with_words).collect()
 }
 
 fn secret(nats: &Nats) -> Result<Option<Secret>, Failure> {

@@ -3,6 +3,7 @@
 mod agents;
 mod apply;
 mod broker;
+mod check;
 mod database;
 mod files;
 mod log_desk;
@@ -46,6 +47,7 @@ use world_seed::WorldSeed;
 
 pub(crate) use apply::apply_settings;
 pub(crate) use broker::{broker_options, bus_options};
+pub(crate) use check::{WrongFile, wrong_files};
 pub(crate) use database::{
     look_at as look_at_database, open as open_database, to_read as database_to_read,
 };
@@ -98,7 +100,7 @@ impl Host {
         config: &Config,
         read_from: Option<(Sources, Keys)>,
     ) -> Result<Self, Failure> {
-        let mut world = world_file(config)?;
+        let mut world = files::world_file(config)?;
         let seed = WorldSeed::of(config, database.as_deref())?;
         let opened = Opened::open(config, &seed.suite(), database.clone())?;
         seed.keep(config, database.as_deref())?;
@@ -118,7 +120,7 @@ impl Host {
         let nats = broker::join(&office, config, broker, &outgoing_tls)?;
         let bus = broker::hand_out(&office, config, nats.as_ref(), &outgoing_tls)?;
         let vacants = vacants::vacants(Arc::clone(&office), &abroad, config)?;
-        let tls = tls_keeper(config)?;
+        let tls = files::tls_keeper(config)?;
         let switchboard = Arc::clone(carrier.switchboard());
         let dialer = connections(&office, &switchboard, outgoing_tls, config);
         let reloads = reload::of(Reloading {
@@ -230,12 +232,6 @@ fn others(office: &Office, of_world: &[String]) -> Vec<String> {
     let mut owners = office.gate().vault().owners();
     owners.retain(|owner| !of_world.contains(owner));
     owners
-}
-
-fn world_file(config: &Config) -> Result<Option<WorldFile>, Failure> {
-    let path = config.value_context.world.as_deref();
-    path.map(|path| WorldFile::read(path, config.dev))
-        .transpose()
 }
 
 fn start_node(
@@ -387,16 +383,6 @@ fn rule_settings(config: &Config) -> Settings {
         disabled_types: section.disabled_types.clone(),
         ..Settings::default()
     }
-}
-
-fn tls_keeper(config: &Config) -> Result<Option<Arc<TlsKeeper>>, Failure> {
-    let Some(tls) = &config.tls else {
-        return Ok(None);
-    };
-    let keeper = TlsKeeper::new(&files::tls_identity(tls)?);
-    keeper
-        .map(Some)
-        .map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn ws_limits(config: &Config) -> WsLimits {

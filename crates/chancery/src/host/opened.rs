@@ -1,5 +1,6 @@
 //! The store of a node: opened, its tail decided again, its closed segments checked in the background.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +8,8 @@ use chancery_core::protocol::Suite;
 use chancery_node::suite::Chancery;
 use chancery_node::{Office, SideLogs};
 use chancery_store::{
-    Embedded, Memory, OpenError, Options, Postgres, SideLog, SideLogLimits, Store, recover,
+    Embedded, LockError, Memory, OpenError, Options, Postgres, SideLog, SideLogLimits, Store,
+    recover,
 };
 
 use crate::config::{self, Config};
@@ -105,7 +107,8 @@ fn open_embedded(config: &Config, suite: &Chancery) -> Result<Opened, Failure> {
         windows: suite.windows(),
         ..Options::new(&config.data)
     };
-    let (store, tail) = Embedded::open(&options).map_err(|error| not_opened(&error))?;
+    let (store, tail) =
+        Embedded::open(&options).map_err(|error| not_opened(&error, &config.data))?;
     if let Some(repair) = &tail.repair {
         tracing::warn!(
             ?repair,
@@ -121,10 +124,28 @@ fn open_embedded(config: &Config, suite: &Chancery) -> Result<Opened, Failure> {
     })
 }
 
-fn not_opened(error: &OpenError) -> Failure {
-    if error.is_damage() {
-        Failure::damaged(error.to_string())
-    } else {
-        Failure::usage(error.to_string())
+fn not_opened(error: &OpenError, data: &Path) -> Failure {
+    let at = data.display();
+    match error {
+        error if error.is_damage() => Failure::damaged(error.to_string()).next(format!(
+            "leave {at} as it is, and see what is wrong: chancery doctor"
+        )),
+        OpenError::Locked(LockError::Held { .. }) => Failure::usage(error.to_string())
+            .next("stop that process first, or name another directory: data, or --data DIR"),
+        OpenError::Locked(LockError::Unusable { .. }) => {
+            Failure::usage(error.to_string()).next(writable(data))
+        }
+        OpenError::Io(error) => {
+            Failure::usage(format!("the data directory {at} cannot be used: {error}"))
+                .next(writable(data))
+        }
+        error => Failure::usage(format!("{at}: {error}")).next(writable(data)),
     }
+}
+
+fn writable(data: &Path) -> String {
+    let at = data.display();
+    format!(
+        "let the user that runs the node write in {at} (ls -ld {at}), or name another: data, or --data DIR"
+    )
 }

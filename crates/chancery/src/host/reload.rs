@@ -79,7 +79,10 @@ fn because(why: Why, shared: &Arc<(Reloading, Mutex<()>)>) -> Reload {
                     }
                 }
                 Err(failure) => {
-                    tracing::warn!(reason = %failure.what, "the files changed nothing");
+                    let mend =
+                        "mend what it names, then send SIGHUP again, or type: chancery reload";
+                    let next = failure.next.as_deref().unwrap_or(mend);
+                    tracing::warn!(reason = %failure.what, next, "reload refused, nothing changed");
                     alert(&reloading.office);
                     Reloaded::Refused(failure.what)
                 }

@@ -9,9 +9,10 @@ use crate::commands::init::FIRST_TOKEN;
 use crate::config::Config;
 use crate::exit::Failure;
 
+/// What that file holds.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FirstToken {
+pub(super) struct FirstToken {
     id: String,
     principal: String,
     scopes: Vec<String>,
@@ -20,21 +21,15 @@ struct FirstToken {
 
 /// Puts the first token on record, once.
 pub(super) async fn adopt_first(office: &Office, config: &Config) -> Result<(), Failure> {
-    let path = config.data.join(FIRST_TOKEN);
-    let Ok(text) = std::fs::read(&path) else {
+    let Some((first, hash)) = read_first(config)? else {
         return Ok(());
     };
-    let wrong = |reason: String| Failure::usage(format!("{}: {reason}", path.display()));
-    let first: FirstToken =
-        serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     let known: Option<TokenRecord> = office
         .row(&token_key(&first.id))
         .map_err(|error| Failure::damaged(error.to_string()))?;
     if known.is_some() {
         return Ok(());
     }
-    let hash =
-        Sha256Digest::from_lower_hex(&first.sha256).map_err(|error| wrong(error.to_string()))?;
     let record = TokenRecord {
         id: first.id,
         principal: first.principal,
@@ -49,4 +44,21 @@ pub(super) async fn adopt_first(office: &Office, config: &Config) -> Result<(), 
         .adopt_token(record, hash)
         .await
         .map_err(|refusal| Failure::damaged(refusal.to_string()))
+}
+
+/// The first token as `chancery init` left it, and its hash.
+pub(super) fn read_first(config: &Config) -> Result<Option<(FirstToken, Sha256Digest)>, Failure> {
+    let path = config.data.join(FIRST_TOKEN);
+    let Ok(text) = std::fs::read(&path) else {
+        return Ok(None);
+    };
+    let wrong = |reason: String| {
+        Failure::usage(format!("{}: {reason}", path.display()))
+            .next("move it away, and issue a token otherwise: chancery token new")
+    };
+    let first: FirstToken =
+        serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let hash = Sha256Digest::from_lower_hex(&first.sha256);
+    let hash = hash.map_err(|error| wrong(error.to_string()))?;
+    Ok(Some((first, hash)))
 }

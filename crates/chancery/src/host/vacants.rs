@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_core::keys::ed25519::SigningKey;
 use chancery_doors::{OutgoingTls, VacantsAbroad};
 use chancery_node::Office;
 use chancery_node::respond::Responder;
@@ -11,6 +12,7 @@ use chancery_node::vacants::{Behaviour, HostedVacant, Vacants};
 use chancery_vacant::id::VacantId;
 use chancery_vacant::settings::Settings;
 
+use super::check::of_key;
 use super::{agents, count, not_in_line};
 use crate::config::{AgentBehaviour, Config, Store, VacantAgent};
 use crate::exit::Failure;
@@ -43,7 +45,7 @@ pub(super) fn vacants(
     }
     let mut hosted = Vec::new();
     for agent in &section.agents {
-        let key = secret_file::read_key(&agent.seed)?;
+        let key = key_of(agent)?;
         let id = VacantId::of(&key);
         office.gate().vault().hold(id.hex(), key);
         hosted.push(HostedVacant {
@@ -69,7 +71,14 @@ pub(super) fn vacants(
     Ok(Some(vacants))
 }
 
-fn behaviour(agent: &VacantAgent, at_once: u64) -> Result<Behaviour, Failure> {
+/// The key of a vacant.
+pub(super) fn key_of(agent: &VacantAgent) -> Result<SigningKey, Failure> {
+    let key = secret_file::read_key(&agent.seed);
+    key.map_err(of_key(&format!("seed of vacant {}", agent.name)))
+}
+
+/// What answers its calls.
+pub(super) fn behaviour(agent: &VacantAgent, at_once: u64) -> Result<Behaviour, Failure> {
     let wrong = |reason: String| Failure::usage(format!("vacant {}: {reason}", agent.name));
     let words = agents::in_words(&agent.behaviour, agent.instructions.as_deref(), &wrong)?;
     Ok(match words {

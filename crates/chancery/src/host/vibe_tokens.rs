@@ -11,6 +11,7 @@ use chancery_vibe::address::Address;
 use chancery_vibe::message::is_id;
 use serde::Deserialize;
 
+use super::check::of_key;
 use crate::config::Config;
 use crate::exit::Failure;
 
@@ -40,10 +41,7 @@ struct Entry {
 
 /// Brings the record in line with the file; gives the number of changes.
 pub(super) async fn adopt(office: &Office, config: &Config) -> Result<usize, Failure> {
-    let wanted = match &config.vibe.tokens {
-        Some(path) => read(path)?,
-        None => BTreeMap::new(),
-    };
+    let wanted = wanted(config)?;
     let damaged = |error: chancery_store::StoreError| Failure::damaged(error.to_string());
     let on_record = office.tokens().map_err(damaged)?;
     let mut changes = 0;
@@ -69,12 +67,22 @@ pub(super) async fn adopt(office: &Office, config: &Config) -> Result<usize, Fai
     Ok(changes)
 }
 
-type Tokens = BTreeMap<String, (TokenRecord, Sha256Digest)>;
+pub(super) type Tokens = BTreeMap<String, (TokenRecord, Sha256Digest)>;
+
+/// The tokens of the file that the configuration names.
+pub(super) fn wanted(config: &Config) -> Result<Tokens, Failure> {
+    let read = config.vibe.tokens.as_deref().map(read).transpose();
+    Ok(read.map_err(of_key("vibe.tokens"))?.unwrap_or_default())
+}
 
 fn read(path: &std::path::Path) -> Result<Tokens, Failure> {
     let wrong = |reason: String| Failure::usage(format!("{}: {reason}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let file: File = toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))?;
+    let file: File = toml::from_str(&text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+        wrong(format!("line {line}: {}", error.message()))
+    })?;
     let mut tokens = Tokens::new();
     for (index, entry) in file.token.into_iter().enumerate() {
         let at = |what: &str| wrong(format!("token {}: {what}", index + 1));

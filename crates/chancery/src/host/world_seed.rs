@@ -10,6 +10,8 @@ use chancery_node::suite::Chancery;
 use chancery_store::{Postgres, StoreError};
 use chancery_vibe::world::seed::Seed;
 
+use super::check::of_key;
+use super::files::read_json;
 use crate::config::{self, Config};
 use crate::exit::Failure;
 use crate::secret_file;
@@ -26,7 +28,7 @@ pub(super) struct WorldSeed(Option<SeedText>);
 impl WorldSeed {
     /// The seed that the log began with, else the one that the configuration names.
     pub(super) fn of(config: &Config, database: Option<&Postgres>) -> Result<Self, Failure> {
-        let named = config.vibe.world.as_deref().map(read).transpose()?;
+        let named = named(config)?;
         let kept = match database {
             Some(database) => kept_by(database)?,
             None => kept(config)?,
@@ -72,6 +74,12 @@ impl WorldSeed {
     }
 }
 
+/// The seed that the configuration names.
+pub(super) fn named(config: &Config) -> Result<Option<SeedText>, Failure> {
+    let read = config.vibe.world.as_deref().map(read);
+    read.transpose().map_err(of_key("vibe.world"))
+}
+
 /// Keeps a seed in a directory, under its digest.
 pub(crate) fn keep_in(dir: &Path, seed: &Seed, text: &[u8]) -> Result<(), Failure> {
     let place = place(dir, seed);
@@ -91,8 +99,7 @@ struct Kept {
 
 /// Reads and checks a seed.
 pub(crate) fn read(path: &Path) -> Result<SeedText, Failure> {
-    let text = std::fs::read(path)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    let text = read_json(path)?;
     let seed = Seed::parse(&text)
         .map_err(|fault| Failure::usage(format!("{}: {fault}", path.display())))?;
     Ok((Arc::new(seed), text))

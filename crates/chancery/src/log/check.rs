@@ -5,7 +5,8 @@ use chancery_core::line::{Line, ProtocolName, Seq};
 use chancery_core::protocol::Suite;
 use chancery_core::rows::MapRows;
 use chancery_journal::{
-    Head, LineCheck, Prepared, ReplayReport, Replayer, Terms, Verifier, VerifyReport,
+    Check, Finding, Head, LineCheck, Prepared, ReplayReport, Replayer, Terms, Verifier,
+    VerifyReport,
 };
 use chancery_vacant::rules::ChainCheck;
 
@@ -53,6 +54,30 @@ impl<R> Checked<R> {
 }
 
 impl Verified {
+    /// The last line that a start would leave, when all that is wrong is behind it: what was being written when a node ended
+    /// was never acknowledged, and is cut off (CH-JRN-4).
+    pub fn torn_after(&self) -> Option<Seq> {
+        let report = &self.report;
+        let is_of_end = |finding: &Finding| {
+            let was_cut = matches!(finding.check, Check::NotAnEntry(_) | Check::UnitNotWhole);
+            finding.line == report.lines && (was_cut || self.unended.is_some())
+        };
+        let is_wrong = self.unended.is_some() || report.found > 0;
+        let are_kept = report.found == report.findings.len() as u64;
+        if !is_wrong
+            || !are_kept
+            || self.unserved.is_some()
+            || !report.findings.iter().all(is_of_end)
+        {
+            return None;
+        }
+        Some(match self.unended {
+            // A line without its end was not written whole, whatever it says.
+            Some(_) => report.whole.min(report.head.seq.saturating_sub(1)),
+            None => report.whole,
+        })
+    }
+
     /// Leaves out what was found at the very end: a log that is being written may stop in the middle of a unit.
     pub fn leave_out_end(&mut self) {
         let last = self.report.head.seq;

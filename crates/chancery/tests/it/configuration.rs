@@ -1,7 +1,9 @@
 //! One file, environment and flags (CH-CFG-1 to CH-CFG-9).
 
 use chancery::config::{Clock, Config, Entropy, Sources, Store, reference_page, table};
+use rcgen::{CertificateParams, KeyPair};
 
+use crate::served::world;
 use crate::support::{Place, workspace};
 
 fn value(shown: &serde_json::Value, key: &str) -> (serde_json::Value, String) {
@@ -278,8 +280,11 @@ fn a_public_address_needs_tls() {
         "listen = \"0.0.0.0:8700\"\ntls_terminated_upstream = true\n",
     );
     place.run(&["config", "check"]).exits(0);
-    place.write("c.pem", "");
-    place.write("k.pem", "");
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let certificate = certificate.self_signed(&key).unwrap();
+    place.write("c.pem", certificate.pem());
+    place.write("k.pem", key.serialize_pem());
     place.write(
         "chancery.toml",
         "listen = \"0.0.0.0:8700\"\n[tls]\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n",
@@ -323,7 +328,7 @@ fn a_named_file_that_is_missing_is_an_error() {
     let check = ["--config", "node/chancery.toml", "config", "check"];
     let ran = place.run(&check).exits(2);
     assert!(ran.err.contains("value_context.world"), "{}", ran.err);
-    place.write("node/agents.json", "{}");
+    place.write("node/agents.json", world().to_string());
     place.run(&check).exits(0);
 }
 

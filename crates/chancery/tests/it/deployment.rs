@@ -4,6 +4,7 @@ use std::process::Command;
 
 use chancery_testkit::postgres_server::PostgresServer;
 
+use crate::doctored::private;
 use crate::served::Served;
 use crate::support::{Place, workspace};
 use crate::two_nodes_bus::broker;
@@ -104,6 +105,8 @@ fn the_command_of_the_unit_serves_and_stops_in_its_time() {
     // A node ends while its database is away, as often as it is started: systemd must not give up on it.
     assert_eq!(after(&unit, "Restart="), ["on-failure"]);
     assert_eq!(after(&unit, "StartLimitIntervalSec="), ["0"]);
+    // A configuration that is wrong does not become right by trying (CH-CLI-1).
+    assert_eq!(after(&unit, "RestartPreventExitStatus="), ["2"]);
 }
 
 #[test]
@@ -253,12 +256,22 @@ fn the_compose_file_says_what_the_program_knows() {
     assert_eq!(words(after(&image, "CMD")[0]), runs);
     let mut here = Place::new();
     here.run(&[&runs[..], &["--help"]].concat()).exits(0);
-    here.write("password", "secret");
+    private(&here, "password", b"secret");
     for (name, value) in &variables {
         let is_file = *name == "CHANCERY_STORE_PASSWORD_FILE";
         here = here.with(name, if is_file { "password" } else { value });
     }
     here.run(&["config", "check"]).exits(0);
+}
+
+#[test]
+fn a_container_that_is_stopped_has_the_time_that_a_node_may_take() {
+    // CH-NET-3: docker kills after 10 s where nothing is said, which is when a node gives up.
+    let compose = deployed("compose.yaml");
+    let of_nodes = compose.split("\nservices:\n").next().unwrap();
+    let period = after(of_nodes, "stop_grace_period:")[0];
+    let seconds: u64 = period.strip_suffix('s').unwrap().parse().unwrap();
+    assert!(seconds > 10, "a node may take 10 s to stop");
 }
 
 #[test]

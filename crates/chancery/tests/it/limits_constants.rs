@@ -149,6 +149,7 @@ const BOUNDS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("vibe/src/world/change.rs", "MAX_ENTRIES"),
             ("doors/src/http/admin/world.rs", "BODY_BYTES"),
+            ("chancery/src/commands/world.rs", "PART_BYTES"),
         ],
     ),
     (

@@ -220,10 +220,14 @@ fn what_is_no_log_at_all() {
 }
 
 #[test]
-fn an_empty_log_is_a_log() {
+fn an_empty_file_is_no_log() {
+    // CH-JRN-7, VC-RPL-2: it lacks the configuration line, which every log begins with.
     let place = place_of(&[]);
-    assert_eq!(verify(&place).exits(0).json()["lines"], 0);
-    replay(&place).exits(0);
+    verify(&place).exits(3);
+    replay(&place).exits(2);
+    place.write("policy.toml", "min_reputation = 1");
+    let judge = ["log", "replay", "data", "--with-policy", "policy.toml"];
+    place.run(&judge).exits(2);
 }
 
 #[test]

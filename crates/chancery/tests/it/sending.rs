@@ -232,7 +232,7 @@ fn a_vacant_is_called_with_a_message_or_with_bytes_as_they_are() {
         "rejected  409\n",
         "reason       REPLAY_DETECTED: ",
         "requirement  VA-REP-3",
-        "next         Where `chain_tip`",
+        "next         The caller's record of the chain is an old one",
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }

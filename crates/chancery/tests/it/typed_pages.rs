@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use chancery_testkit::postgres_server::PostgresServer;
 use chancery_testkit::process::bound_by;
-use pages::{Block, Typed};
+use pages::{Block, Printed, Typed};
 
 use crate::support::{Place, Ran, workspace};
 
@@ -74,6 +74,66 @@ fn every_command_of_the_pages_prints_what_they_say() {
     assert!(typed >= 12, "{typed} sessions");
 }
 
+/// All that a page has to type, as somebody does who stays in one shell.
+fn in_one_shell(blocks: &[Block]) -> Vec<Typed> {
+    let sessions = pages::sessions(blocks);
+    sessions.into_iter().flat_map(|(_, typed)| typed).collect()
+}
+
+// CH-CLI-1
+#[test]
+fn the_readme_can_be_typed_from_top_to_bottom_in_one_shell() {
+    let mut typed = in_one_shell(&blocks("README.md"));
+    // What a session exports would reach into what is typed afterwards.
+    typed.push(Typed {
+        command: "env | grep ^CHANCERY_".to_owned(),
+        expected: Vec::new(),
+    });
+    type_all("README.md", &typed, None);
+}
+
+// CH-CLI-1
+#[test]
+fn a_page_of_several_sessions_can_be_typed_in_one_shell() {
+    let mut typed = 0;
+    for page in all_pages() {
+        let blocks = blocks(&page);
+        if pages::sessions(&blocks).len() > 1 {
+            type_all(&page, &in_one_shell(&blocks), None);
+            typed += 1;
+        }
+    }
+    assert!(typed >= 2, "{typed} pages");
+}
+
+// CH-CLI-3
+#[test]
+fn whoever_waits_for_a_node_that_does_not_start_gets_the_shell_back() {
+    let mut waits = 0;
+    for page in all_pages().into_iter().chain(["README.md".to_owned()]) {
+        for typed in in_one_shell(&blocks(&page)) {
+            if !typed.command.starts_with("until [ -s ") {
+                continue;
+            }
+            let words = [
+                "chancery serve --listen nowhere > started.json 2> said.txt &",
+                &typed.command,
+                "wc -l < started.json",
+            ];
+            let session = words.map(|command| Typed {
+                command: command.to_owned(),
+                expected: Vec::new(),
+            });
+            let printed = print_all(&session, None, 10);
+            let last = printed.get(session.len() - 1);
+            let is_through = last.is_some_and(|last| last.lines == ["0"]);
+            assert!(is_through, "{page}: it waits for ever: {}", typed.command);
+            waits += 1;
+        }
+    }
+    assert!(waits >= 12, "{waits}");
+}
+
 /// A line of a block of plain text that a reader would type: it belongs into a `console` block.
 fn typed_in_text(text: &str) -> Option<&str> {
     let begins = ["chancery ", "cargo ", "$ "];
@@ -81,9 +141,12 @@ fn typed_in_text(text: &str) -> Option<&str> {
         .find(|line| begins.iter().any(|begin| line.starts_with(begin)))
 }
 
-/// What `config check` says of a snippet.
+/// What `config check` says of a snippet, where the keys are that it names.
 fn checked(text: &str) -> Ran {
     let place = Place::new();
+    for key in text.split('"').filter(|word| word.ends_with(".key")) {
+        place.run(&["vacant", "init", key]).exits(0);
+    }
     place.write("chancery.toml", text);
     place.run(&["config", "check"])
 }
@@ -145,18 +208,43 @@ fn every_link_between_pages_leads_somewhere() {
 }
 
 fn type_all(what: &str, session: &[Typed], database: Option<&PostgresServer>) {
+    // Two minutes are plenty; a node that does not come up must not keep a reader waiting, nor this test.
+    let printed = print_all(session, database, 120);
+    let difference = pages::difference(session, &printed);
+    assert!(
+        difference.is_none(),
+        "{what}: {}\n{}",
+        difference.unwrap_or_default(),
+        as_text(session, &printed)
+    );
+}
+
+/// What was typed and what came back.
+fn as_text(session: &[Typed], printed: &[Printed]) -> String {
+    let commands = session.iter().map(|typed| typed.command.as_str());
+    let told = commands.zip(printed).map(|(command, printed)| {
+        let lines = printed.lines.join("\n");
+        format!("$ {command}\n{lines}\n")
+    });
+    told.collect()
+}
+
+/// What a session prints that has so many seconds.
+fn print_all(session: &[Typed], database: Option<&PostgresServer>, most_s: u32) -> Vec<Printed> {
     let place = Place::new();
     let program = Path::new(env!("CARGO_BIN_EXE_chancery"));
     let path = std::env::var("PATH").unwrap();
     let folder = program.parent().unwrap().display();
-    // Two minutes are plenty; a node that does not come up must not keep a reader waiting, nor this test.
     let mut bounded = Command::new("timeout");
-    bounded.args(["120", "bash", "-c", &pages::script(session)]);
+    let script = pages::script(session);
+    bounded.args([&most_s.to_string(), "bash", "-c", &script]);
     // Told to end, it ends all that was started in it.
     let mut command = bound_by("TERM", &bounded);
     command
         .current_dir(place.path("."))
         .env("PATH", format!("{folder}:{path}"))
+        // What `mktemp` makes goes with the place.
+        .env("TMPDIR", place.path("."))
         .stdin(Stdio::null());
     // A reader has none of the variables that tests are told things with.
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHANCERY_")) {
@@ -166,11 +254,5 @@ fn type_all(what: &str, session: &[Typed], database: Option<&PostgresServer>) {
         command.env("DATABASE", server.url());
     }
     let out = command.output().unwrap();
-    let text = String::from_utf8(out.stdout).unwrap();
-    let difference = pages::difference(session, &pages::printed(&text));
-    assert!(
-        difference.is_none(),
-        "{what}: {}\n{text}",
-        difference.unwrap_or_default()
-    );
+    pages::printed(&String::from_utf8(out.stdout).unwrap())
 }

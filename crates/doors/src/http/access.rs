@@ -66,7 +66,6 @@ impl Access {
 
 const NO_TOKEN: &str = "Bearer";
 const WRONG_TOKEN: &str = "Bearer error=\"invalid_token\"";
-const WRONG_SCOPE: HeaderValue = HeaderValue::from_static("Bearer error=\"insufficient_scope\"");
 
 /// Lets a caller in who has what the path needs.
 pub(crate) async fn authorize(
@@ -84,7 +83,7 @@ pub(crate) async fn authorize(
         Bearer::Unknown => return Err(unauthorized(WRONG_TOKEN)),
     };
     if !allows(&record.scopes, need, agent) {
-        return Err(forbidden());
+        return Err(forbidden(need));
     }
     Ok(Access::Token(record))
 }
@@ -159,12 +158,22 @@ pub(crate) async fn principal(door: &HttpDoor, headers: &HeaderMap) -> Result<Ac
     }
 }
 
-/// The answer to a caller whose token does not allow this.
-pub(crate) fn forbidden() -> Reply {
+/// The answer to a caller whose token does not allow this; it names the scope that would (RFC 6750, section 3).
+pub(crate) fn forbidden(need: Need) -> Reply {
     let mut reply = problem(StatusCode::FORBIDDEN, "the token does not allow this");
+    let challenge = HeaderValue::from_static(match need {
+        Need::ReadLog | Need::ReadMetrics => {
+            "Bearer error=\"insufficient_scope\", scope=\"read:log\""
+        }
+        Need::ReadInbox => "Bearer error=\"insufficient_scope\", scope=\"read:inbox:AGENT\"",
+        Need::ReadState => "Bearer error=\"insufficient_scope\", scope=\"read:state:AGENT\"",
+        Need::Send => "Bearer error=\"insufficient_scope\", scope=\"send:AGENT\"",
+        Need::Admin => "Bearer error=\"insufficient_scope\", scope=\"admin\"",
+        Need::Tools => "Bearer error=\"insufficient_scope\"",
+    });
     reply
         .headers_mut()
-        .insert(http::header::WWW_AUTHENTICATE, WRONG_SCOPE);
+        .insert(http::header::WWW_AUTHENTICATE, challenge);
     reply
 }
 

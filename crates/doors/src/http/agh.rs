@@ -16,7 +16,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 
-use super::access::{Access, forbidden};
+use super::access::{Access, Need, forbidden};
 use super::body::BodyFault;
 use super::door::{Call, HttpDoor};
 use super::query::Query;
@@ -44,7 +44,7 @@ pub(crate) async fn receive(door: Arc<HttpDoor>, call: Call) -> Reply {
     if let Ok(speaker) = serde_json::from_slice::<Speaker>(&body) {
         let workspace = speaker.workspace_id.as_deref();
         if !may_speak(&access, workspace, &speaker.channel, &speaker.from) {
-            return forbidden();
+            return forbidden(Need::Send);
         }
     }
     let outcome = door.office.receive_agh(body, Door::Http).await;
@@ -66,7 +66,7 @@ pub(crate) async fn send(door: Arc<HttpDoor>, call: Call) -> Reply {
     if let Ok(outgoing) = Outgoing::decode(&body, &settings.agh) {
         let (workspace, channel, from) = outgoing.place();
         if !may_speak(&access, workspace, channel, from) {
-            return forbidden();
+            return forbidden(Need::Send);
         }
     }
     match door.office.send_agh(&body, key).await {

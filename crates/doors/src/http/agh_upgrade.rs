@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::access::{forbidden, out_of_force};
+use super::access::{Need, forbidden, out_of_force};
 use super::agh::{may_speak, told_at_the_door};
 use super::door::{Call, HttpDoor};
 use super::query::Query;
@@ -38,7 +38,7 @@ async fn admitted(door: &Arc<HttpDoor>, mut call: Call) -> Result<Reply, Reply> 
     let record = peer_of(&query, &settings.agh)?;
     let (workspace, id) = (record.workspace_id.as_deref(), &record.card.peer_id);
     if !may_speak(&call.access, workspace, &record.channel, id) {
-        return Err(forbidden());
+        return Err(forbidden(Need::Send));
     }
     let asked = asked(&call.parts.method, &call.parts.headers).map_err(|_| upgrade_required())?;
     let upgrade = call.parts.extensions.remove::<OnUpgrade>();

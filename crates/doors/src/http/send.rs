@@ -10,7 +10,7 @@ use chancery_value_context::message_id::MessageId;
 use chancery_value_context::outgoing::sender_of;
 use http::HeaderMap;
 
-use super::access::forbidden;
+use super::access::{Need, forbidden};
 use super::door::{Call, HttpDoor};
 use super::messages::{check_media_type, refuse_body, turned_away};
 use super::reply::Reply;
@@ -30,7 +30,7 @@ pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
     if let Some(sender) = sender_of(&body, MAX_MAX_BYTES)
         && !access.may_send_as(sender.as_str())
     {
-        return forbidden();
+        return forbidden(Need::Send);
     }
     match door.office.send_value_context(&body, key).await {
         Ok(sent) => match (sent.answer, MessageId::parse(&sent.message_id)) {

@@ -117,10 +117,17 @@ impl Keeper {
             match lasted {
                 Ok(()) => {
                     pause = PAUSES.0;
-                    tracing::warn!("the connection to the broker is gone; another one is made");
+                    tracing::warn!(
+                        servers = ?self.options.servers,
+                        "the connection to the broker is gone; another one is made"
+                    );
                 }
                 Err(reason) => {
-                    tracing::warn!(%reason, "the broker cannot be reached; it is tried again");
+                    tracing::warn!(
+                        %reason,
+                        servers = ?self.options.servers,
+                        "the broker cannot be reached; it is tried again"
+                    );
                 }
             }
             tokio::select! {

@@ -218,6 +218,13 @@ async fn a_token_with_every_other_scope_is_not_enough() {
             "application/problem+json",
             "{name}"
         );
+        let challenge = response.headers()["www-authenticate"].to_str().unwrap();
+        let named = challenge.split("scope=\"").nth(1).expect(&name);
+        let is_named = |scope: &&&str| named.starts_with(**scope);
+        assert!(
+            meeting(need).iter().find(is_named).is_some(),
+            "{name}: {challenge}"
+        );
         let (_, problem) = answer(response).await;
         assert_eq!(problem["status"], 403, "{name}");
         judged += 1;

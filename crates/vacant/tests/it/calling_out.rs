@@ -147,6 +147,25 @@ fn refusal(reason: &str, tip: &str, response: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+// VA-DSP-10, CH-CFG-4, CH-ID-4
+#[test]
+fn a_node_without_a_vacant_took_nothing_and_a_replay_names_the_last_number() {
+    let sent = envelope("ann", "far", 1, ReplayState::default(), "hi", Profile::Base);
+    let hash = sent.hash(Profile::Base);
+    let said = |status: u16, body: &[u8]| match judge(status, body, &hash, 1 << 20) {
+        Judged::Refused(error) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let nobody = said(503, &refusal("NOT_CONFIGURED", "", ""));
+    assert!(nobody.contains("NOT_CONFIGURED"), "{nobody}");
+    let behind = r#"{"error": {"data": [{"reason": "REPLAY_DETECTED", "metadata": {"last_sequence_no": "41"}}]}}"#;
+    let behind = said(409, behind.as_bytes());
+    assert!(behind.contains("41"), "{behind}");
+    // What is no word of ours is not repeated.
+    let told = said(404, &refusal("<b>hello</b>", "", ""));
+    assert!(!told.contains("hello"), "{told}");
+}
+
 // VA-DSP-10, VA-SRV-9, VA-SRV-12: who took a call, and who did not.
 #[test]
 fn what_a_target_says_tells_whether_it_took_the_call() {

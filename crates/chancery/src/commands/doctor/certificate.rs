@@ -10,19 +10,28 @@ use rustls::pki_types::pem::PemObject as _;
 
 use super::{Round, clock};
 use crate::config::Config;
+use crate::exit::Failure;
 
 const CHECK: &str = "certificate";
 
 /// Looks at the first certificate of the chain.
-pub(super) fn look(config: &Config, expiry_days: u32, round: &mut Round) {
+pub(super) fn look(
+    config: &Config,
+    expiry_days: u32,
+    unusable: Option<Failure>,
+    round: &mut Round,
+) {
     let Some(tls) = &config.tls else {
-        return;
+        return round.leave_out(&[CHECK], "tls.certificate is not set");
     };
     let path = tls.certificate.display();
     let Some(ends) = ends(&tls.certificate) else {
         let next = "put the chain into tls.certificate as PEM, the server's own first";
         return round.find(CHECK, path, "no certificate can be read from it", next);
     };
+    if let Some(failure) = unusable {
+        return round.find_failure(CHECK, path, failure);
+    }
     let now = clock(config).now();
     let soon = now.saturating_add(Duration::from_secs(u64::from(expiry_days) * 86_400));
     let when = format_millis(ends);

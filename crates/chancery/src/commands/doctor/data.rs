@@ -4,19 +4,26 @@ use std::path::Path;
 use std::time::Duration;
 
 use chancery_core::keys::{KeyRecord, KeySource, Keyring};
+use chancery_core::line::Seq;
 use chancery_core::time::{Time, format_millis};
 use chancery_journal::Head;
 use chancery_node::suite::Chancery;
 use chancery_store::{IndexLook, Options, inspect};
 
 use super::{DoctorArgs, Round, clock, database};
-use crate::commands::log::{findings, rules};
+use crate::commands::log::{CUT_OFF, findings, rules};
 use crate::config::{Clock, Config, Store};
 use crate::log::{Lines, LogFile, find, verify_with_keys};
 use crate::terminal::{Progress, Terminal};
 
 /// A clock that is this far behind the journal is wrong; a node starts up to a minute behind (CH-JRN-14).
 pub(super) const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// What the data is asked.
+const ALL: [&str; 5] = ["disk", "log", "store", "clock", "keys"];
+
+/// What a log is asked.
+const OF_LOG: [&str; 4] = ["log", "store", "clock", "keys"];
 
 /// Looks at the data. Gives who has it open, as that process wrote itself down.
 pub(super) fn look(
@@ -32,7 +39,16 @@ pub(super) fn look(
         database::look(config, database, args, round, terminal);
         return None;
     }
-    if config.store != Store::Embedded || !config.data.is_dir() {
+    if config.store != Store::Embedded {
+        round.leave_out(&ALL, "nothing is kept: store = \"memory\"");
+        return None;
+    }
+    if !config.data.is_dir() {
+        let why = format!(
+            "there is no {}: no node has run here",
+            config.data.display()
+        );
+        round.leave_out(&ALL, &why);
         return None;
     }
     look_at_disk(&config.data, args.free_bytes, round);
@@ -42,7 +58,11 @@ pub(super) fn look(
         round.find("store", config.data.join("ops.db").display(), reason, next);
     }
     let is_running = seen.holder.is_some();
-    let read = look_at_log(&config.data, is_running, round, terminal);
+    let known = match seen.index {
+        IndexLook::UpTo(seq) => seq,
+        _ => 0,
+    };
+    let read = look_at_log(&config.data, (is_running, known), round, terminal);
     if let Some(read) = read {
         look_at_index(&config.data, &seen.index, read.0, is_running, round);
         look_at_what_it_says(config, &read, args.expiry_days, round);
@@ -83,26 +103,27 @@ fn look_at_disk(data: &Path, wanted: u64, round: &mut Round) {
 /// Verifies the log of a data directory.
 fn look_at_log(
     data: &Path,
-    is_running: bool,
+    of: (bool, Seq),
     round: &mut Round,
     terminal: &Terminal,
 ) -> Option<(Head, Keyring)> {
-    // A node that was made and never ran has no log.
-    let files = find(&[data.to_owned()]).ok()?;
-    verify(
-        files,
-        &data.display().to_string(),
-        is_running,
-        round,
-        terminal,
-    )
+    let Ok(files) = find(&[data.to_owned()]) else {
+        round.leave_out(&OF_LOG, "there is no log yet: no node has run here");
+        return None;
+    };
+    let place = data.display().to_string();
+    let read = verify(files, &place, of, round, terminal);
+    if read.is_none() {
+        round.leave_out(&OF_LOG[1..], "the log tells it");
+    }
+    read
 }
 
-/// Verifies a log in full; what it leaves is its end and its keys.
+/// Verifies a log in full; what it leaves is its end and its keys. `known` is the line that its index reflects.
 pub(super) fn verify(
     files: Vec<LogFile>,
     place: &str,
-    is_running: bool,
+    (is_running, known): (bool, Seq),
     round: &mut Round,
     terminal: &Terminal,
 ) -> Option<(Head, Keyring)> {
@@ -128,17 +149,29 @@ pub(super) fn verify(
     if is_running {
         verified.leave_out_end();
     }
-    let head = verified.report.head;
-    for (at, check) in findings(&verified, &files) {
-        let next =
-            "keep it as it is, and restore the log from a copy; chancery log verify tells all";
-        round.find("log", at, check, next);
+    let mut head = verified.report.head;
+    let torn_after = verified.torn_after().filter(|end| known <= *end);
+    let found = findings(&verified, &files);
+    if let (Some(end), Some((at, check))) = (torn_after, found.first()) {
+        round.find("log", at, check, CUT_OFF);
+        head.seq = end;
+    } else {
+        for (at, check) in found {
+            let next =
+                "keep it as it is, and restore the log from a copy; chancery log verify tells all";
+            round.find("log", at, check, next);
+        }
     }
-    round.done(
-        "log",
-        format!("{} lines, every check passed", verified.lines),
-    );
+    let lines = in_words(verified.lines);
+    round.done("log", format!("{lines}, every check passed"));
     Some((head, keyring))
+}
+
+fn in_words(lines: u64) -> String {
+    match lines {
+        1 => "1 line".to_owned(),
+        lines => format!("{lines} lines"),
+    }
 }
 
 /// How far the index is behind the log. A running node writes it behind, so there only an impossible one is told.
@@ -168,8 +201,10 @@ fn look_at_index(data: &Path, index: &IndexLook, head: Head, is_running: bool, r
         }
         IndexLook::UpTo(seq) if *seq < head.seq && !is_running => {
             let behind = head.seq - seq;
-            let what =
-                format!("the index is {behind} lines behind: the node did not stop by itself");
+            let what = format!(
+                "the index is {} behind: the node did not stop by itself",
+                in_words(behind)
+            );
             let next = "start the node: it decides them again by itself";
             round.find("store", path.display(), what, next);
         }
@@ -179,9 +214,11 @@ fn look_at_index(data: &Path, index: &IndexLook, head: Head, is_running: bool, r
 }
 
 fn look_at_clock(config: &Config, head: Head, round: &mut Round) {
-    // A fixed clock has no floor.
-    let (Some(last), false) = (head.time, matches!(config.clock, Clock::Fixed(_))) else {
-        return;
+    if let Clock::Fixed(_) = config.clock {
+        return round.leave_out(&["clock"], "a fixed clock has no floor");
+    }
+    let Some(last) = head.time else {
+        return round.leave_out(&["clock"], "nothing on the log has a time yet");
     };
     let now = clock(config).now();
     if let Some(behind) = last.since(now).filter(|behind| *behind > CLOCK_TOLERANCE) {

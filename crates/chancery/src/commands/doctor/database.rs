@@ -59,7 +59,7 @@ fn look_at_log(
         Ok(log) => log,
         Err(failure) => return round.find_failure(CHECK, place, failure),
     };
-    if let Some(read) = verify(vec![log], &place, false, round, terminal) {
+    if let Some(read) = verify(vec![log], &place, (false, 0), round, terminal) {
         look_at_what_it_says(config, &read, args.expiry_days, round);
     }
 }

@@ -3,15 +3,21 @@
 use chancery_core::time::{Time, parse_value_context};
 use chancery_doors::nats::{BrokerOptions, reach, reach_streams};
 use reqwest::header::DATE;
+use serde::de::IgnoredAny;
+
+use std::time::Duration;
 
 use super::data::CLOCK_TOLERANCE;
 use super::{DoctorArgs, Round, clock};
 use crate::client::{Answered, NodeClient, block_on};
-use crate::config::{Clock, Config, Flags, Sources};
-use crate::exit::Failure;
+use crate::config::{Clock, Config, Flags, Sources, Store};
+use crate::exit::{Exit, Failure};
 use crate::host::{broker_options, bus_options, outgoing_tls};
 
-/// Looks at the broker, and at the node: the one that is named, else the one that has the data open.
+/// A node that serves answers at once.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Looks at the node: the one that is named, else the one that has the data open.
 pub(super) fn look(
     config: &Config,
     args: &DoctorArgs,
@@ -19,10 +25,13 @@ pub(super) fn look(
     sources: &dyn Fn(Flags) -> Sources,
     round: &mut Round,
 ) {
-    look_at_broker(config, round);
     let is_local = holder.is_some() || args.node.is_named();
     if !is_local {
-        return;
+        let why = match config.store {
+            Store::Embedded => "it does not run: start it with chancery serve",
+            Store::Memory | Store::Postgres(_) => "name it with --url",
+        };
+        return round.leave_out(&["node"], why);
     }
     let client = match holder.and_then(|holder| holder.split_once(" at ")) {
         Some((_, address)) if !args.node.is_named() && config.tls.is_none() => {
@@ -30,19 +39,21 @@ pub(super) fn look(
         }
         _ => args.node.client(sources),
     };
+    let client = client.map(|client| client.within(PATIENCE));
     if let Err(failure) = client.and_then(|client| look_at_node(config, &client, round)) {
         round.find_failure("node", holder.unwrap_or("the node that is named"), failure);
     }
     round.done("node", "it takes envelopes");
 }
 
-fn look_at_broker(config: &Config, round: &mut Round) {
+/// Looks at the brokers that the node uses.
+pub(super) fn look_at_brokers(config: &Config, round: &mut Round) {
     match broker_options(config) {
         Ok(Some(options)) => {
             let next = "start it, or mend agh.nats and its secret; until then sends to other nodes are answered busy";
             ask("broker", config, &options, options.jetstream, next, round);
         }
-        Ok(None) => {}
+        Ok(None) => round.leave_out(&["broker"], "agh.nats is not set"),
         Err(failure) => round.find_failure("broker", "agh.nats", failure),
     }
     match bus_options(config) {
@@ -50,7 +61,7 @@ fn look_at_broker(config: &Config, round: &mut Round) {
             let next = "start it with JetStream, or mend bus; until then whoever has the duty makes all deliveries";
             ask("bus", config, &options, true, next, round);
         }
-        Ok(None) => {}
+        Ok(None) => round.leave_out(&["bus"], "bus = \"local\""),
         Err(failure) => round.find_failure("bus", "bus", failure),
     }
 }
@@ -83,11 +94,24 @@ fn ask(
 }
 
 fn look_at_node(config: &Config, client: &NodeClient, round: &mut Round) -> Result<(), Failure> {
-    let told = block_on(client.get(&["readyz"]))?;
+    let told = match block_on(client.get(&["readyz"])) {
+        // It took the connection and says nothing.
+        Err(failure) if failure.exit == Exit::No => {
+            let next = "its process may be stopped, or its machine too busy: look at it (ps), and at its log on stderr";
+            round.find("node", client.place(), failure.what, next);
+            return Ok(());
+        }
+        told => told?,
+    };
+    // What is no answer of a node is not shown.
+    if !told.body.is_empty() && told.value::<IgnoredAny>().is_err() {
+        return Err(told.not_of_a_node("no JSON"));
+    }
     if !told.is_yes() {
-        let what = format!("it takes no envelopes: {}", told.text());
+        let reason = told.reason().unwrap_or_default();
+        let what = format!("it takes no envelopes: {} {reason}", told.status);
         let next = "its log on stderr says why; a damaged log or a full disk ends it";
-        round.find("node", client.place(), what, next);
+        round.find("node", client.place(), what.trim_end(), next);
     }
     if !matches!(config.clock, Clock::System) {
         return Ok(());

@@ -9,15 +9,17 @@ use crate::config::{AgentBehaviour, Config, Store};
 
 const CHECK: &str = "secrets";
 
+/// How a file of a secret may be read at most.
+pub(super) const OF_FILE: u32 = 0o600;
+
 /// Looks at every secret that the configuration names, and at the data directory.
-pub(super) fn look(config: &Config, round: &mut Round) {
-    let named = named(config, round);
-    for path in &named {
-        look_at(path, 0o600, round);
+pub(super) fn look(config: &Config, named: &[PathBuf], round: &mut Round) {
+    for path in named {
+        look_at(path, OF_FILE, round);
     }
     let kept = kept(&config.data);
     for path in &kept {
-        let wanted = if path.is_dir() { 0o700 } else { 0o600 };
+        let wanted = if path.is_dir() { 0o700 } else { OF_FILE };
         look_at(path, wanted, round);
     }
     let count = named.len() + kept.len();
@@ -25,26 +27,28 @@ pub(super) fn look(config: &Config, round: &mut Round) {
 }
 
 fn look_at(path: &Path, wanted: u32, round: &mut Round) {
+    if let Some((what, next)) = fault(path, wanted) {
+        round.find(CHECK, path.display(), what, next);
+    }
+}
+
+/// What is wrong with a secret from outside, and what to do.
+pub(super) fn fault(path: &Path, wanted: u32) -> Option<(String, String)> {
     match fs::metadata(path) {
         Ok(metadata) => {
             let mode = metadata.permissions().mode() & 0o7777;
-            if mode & 0o077 != 0 {
-                let what = format!("others may read it (mode {mode:04o})");
-                let next = format!("chmod {wanted:o} {}", path.display());
-                round.find(CHECK, path.display(), what, next);
-            }
+            let next = format!("chmod {wanted:o} {}", path.display());
+            (mode & 0o077 != 0).then(|| (format!("others may read it (mode {mode:04o})"), next))
         }
-        Err(error) => round.find(
-            CHECK,
-            path.display(),
-            format!("it cannot be read: {error}"),
-            "put the file there, or take its name out of the configuration",
-        ),
+        Err(error) => {
+            let next = "put the file there, or take its name out of the configuration";
+            Some((format!("it cannot be read: {error}"), next.to_owned()))
+        }
     }
 }
 
 /// The files that the configuration and the world name.
-fn named(config: &Config, round: &mut Round) -> Vec<PathBuf> {
+pub(super) fn named(config: &Config) -> Vec<PathBuf> {
     let mut files = Vec::new();
     files.extend(config.tls.as_ref().map(|tls| tls.key.clone()));
     for nats in [&config.agh.nats, &config.bus].into_iter().flatten() {
@@ -64,12 +68,8 @@ fn named(config: &Config, round: &mut Round) -> Vec<PathBuf> {
     }
     files.extend(config.agh.peers.iter().filter_map(|peer| peer.key_file()));
     files.extend(of_models(config));
-    if config.value_context.world.is_some() {
-        match crate::host::key_files(config) {
-            Ok(of_world) => files.extend(of_world),
-            Err(failure) => round.find_failure("configuration", "value_context.world", failure),
-        }
-    }
+    // A world that cannot be read is told with the configuration.
+    files.extend(crate::host::key_files(config).unwrap_or_default());
     files.sort();
     files.dedup();
     files

@@ -14,7 +14,7 @@ use crate::terminal::Terminal;
 /// What `explain` is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
-    /// The code, as an answer, a log or JSON-RPC has it; without one, all of them
+    /// A code as an answer, a log or JSON-RPC has it, or a requirement's id; without one, all codes
     #[arg(allow_negative_numbers = true)]
     code: Option<String>,
     /// Write all of them as a page of Markdown
@@ -35,13 +35,28 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &mut Terminal) -> Outcome {
         }
         return Ok(Exit::Done);
     };
-    let found: Vec<&Guide> = all.iter().filter(|guide| is_it(guide, code)).collect();
+    let of_requirement = specified_in(code);
+    let found: Vec<&Guide> = match of_requirement {
+        Some(_) => all.iter().filter(|guide| cites(guide, code)).collect(),
+        None => all.iter().filter(|guide| is_it(guide, code)).collect(),
+    };
     if found.is_empty() {
-        return Err(unknown(&all, code).into());
+        return Err(match of_requirement {
+            Some(file) => no_code_of(code, file),
+            None => unknown(&all, code),
+        }
+        .into());
     }
     if terminal.json {
         terminal.json_line(&json!({ "codes": found }))?;
     } else {
+        if let Some(file) = of_requirement {
+            let title = terminal.bold(code);
+            writeln!(
+                terminal.out,
+                "{title}  (a requirement of {file}; these codes cite it)\n"
+            )?;
+        }
         for (index, guide) in found.into_iter().enumerate() {
             if index > 0 {
                 writeln!(terminal.out)?;
@@ -76,6 +91,35 @@ pub(crate) fn next_of(protocol: &str, code: &str) -> Option<&'static str> {
 fn is_it(guide: &Guide, typed: &str) -> bool {
     let is_number = typed.parse::<i32>().is_ok();
     guide.code.eq_ignore_ascii_case(typed) || is_number && guide.wire.as_deref() == Some(typed)
+}
+
+/// The file of the specification in which a requirement of this name would stand.
+fn specified_in(typed: &str) -> Option<&'static str> {
+    let (protocol, rest) = typed.split_once('-')?;
+    let (_, number) = rest.rsplit_once('-')?;
+    number.parse::<u32>().ok()?;
+    Some(match protocol {
+        "CH" => "docs/spec/interface.md",
+        "VX" => "docs/spec/value-context.md",
+        "VC" => "docs/spec/vibe-commerce.md",
+        "VA" => "docs/spec/vacant.md",
+        "AG" => "docs/spec/agh-network.md",
+        _ => return None,
+    })
+}
+
+fn cites(guide: &Guide, requirement: &str) -> bool {
+    let cited = |char: char| char == ',' || char.is_whitespace();
+    guide
+        .requirement
+        .split(cited)
+        .any(|cited| cited == requirement)
+}
+
+fn no_code_of(requirement: &str, file: &str) -> Failure {
+    Failure::no(format!("no code cites the requirement {requirement}")).next(format!(
+        "its sentence stands in {file} of the source: grep -n {requirement} {file}"
+    ))
 }
 
 fn explain(guide: &Guide, terminal: &mut Terminal) -> Outcome {

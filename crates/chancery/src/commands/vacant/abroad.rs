@@ -6,10 +6,16 @@
 use std::time::Duration;
 
 use chancery_doors::public_addresses;
+use chancery_vacant::dispatch::error_of_status;
+use reqwest::header::HeaderMap;
 use reqwest::{Client, Response, Url};
+use serde_json::Value;
 
-use crate::client::without_roots;
+use super::told;
+use crate::client::{Answered, cause, is_no_tls, without_roots};
+use crate::commands::explain;
 use crate::exit::Failure;
+use crate::terminal::plain;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take (VA-DSP-9).
@@ -28,8 +34,43 @@ pub(super) enum NamedBy {
 
 /// An answer.
 pub(super) struct Answer {
+    /// Whose it is.
+    by: String,
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Why it is not the answer that was asked for.
+    pub(super) fn failure(self) -> Failure {
+        let status = self.status;
+        if self.body.is_empty() {
+            return told(error_of_status(status, None));
+        }
+        let read = self.json();
+        let body = match read {
+            Ok(body) => body,
+            Err(failure) => return failure,
+        };
+        let error = &body["error"];
+        let reason = error["data"][0]["reason"].as_str();
+        let Some(guide) = reason.and_then(|reason| explain::guide_of("vacant", reason)) else {
+            return told(error_of_status(status, reason));
+        };
+        let message = plain(error["message"].as_str().unwrap_or(guide.when)).into_owned();
+        Failure::no(format!("{}: {message}", guide.code)).explained(Some(&guide))
+    }
+
+    /// The body as JSON; what is none was not said by a node.
+    pub(super) fn json(self) -> Result<Value, Failure> {
+        let answered = Answered {
+            by: self.by,
+            status: self.status,
+            headers: HeaderMap::new(),
+            body: self.body,
+        };
+        answered.value()
+    }
 }
 
 /// Reads an address that the user typed, or that somebody named.
@@ -65,7 +106,12 @@ pub(super) async fn client(url: &Url, named_by: NamedBy) -> Result<Client, Failu
 
 /// Reads an answer within its limit.
 pub(super) async fn read(url: &Url, sent: reqwest::Result<Response>) -> Result<Answer, Failure> {
-    let broke = |error: reqwest::Error| Failure::no(format!("TRANSPORT: {url}: {error}"));
+    let broke = |error: reqwest::Error| {
+        if url.scheme() == "https" && is_no_tls(&error) {
+            return Failure::no(format!("TRANSPORT: {url} does not speak TLS"));
+        }
+        Failure::no(format!("TRANSPORT: {url}: {}", cause(&error)))
+    };
     let mut response = sent.map_err(broke)?;
     let status = response.status().as_u16();
     let mut body = Vec::new();
@@ -77,7 +123,8 @@ pub(super) async fn read(url: &Url, sent: reqwest::Result<Response>) -> Result<A
         }
         body.extend_from_slice(&part);
     }
-    Ok(Answer { status, body })
+    let by = url.as_str().to_owned();
+    Ok(Answer { by, status, body })
 }
 
 #[cfg(test)]

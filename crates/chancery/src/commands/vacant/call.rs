@@ -18,7 +18,7 @@ use chancery_vacant::payload::{Payload, Profile, Role};
 use chancery_vacant::wire::{from_jsonrpc, read_json, to_jsonrpc};
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::abroad::{self, Answer, NamedBy};
 use super::chains::{Chains, Standing};
@@ -142,10 +142,9 @@ async fn find(args: &CallArgs) -> Result<CapabilityCard, Failure> {
     let http = abroad::client(&url, NamedBy::User).await?;
     let answer = abroad::read(&url, http.get(url.clone()).send().await).await?;
     if answer.status != 200 {
-        return Err(told(error_of_status(answer.status, None)));
+        return Err(answer.failure());
     }
-    let body: Value = serde_json::from_slice(&answer.body)
-        .map_err(|_| Failure::no(format!("{url} tells no card")))?;
+    let body = answer.json()?;
     let extensions = body["capabilities"]["extensions"].as_array();
     let of_agent_card = extensions
         .into_iter()

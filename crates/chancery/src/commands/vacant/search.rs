@@ -2,7 +2,7 @@
 
 use chancery_core::digest::hex;
 use chancery_vacant::card::CapabilityCard;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::abroad::{self, NamedBy};
 use crate::client::block_on;
@@ -80,13 +80,9 @@ async fn ask(registry: &str, query: &str, limit: usize) -> Result<Vec<String>, F
         (answer, "capability_card_blob_hex")
     };
     if answer.status != 200 {
-        return Err(Failure::no(format!(
-            "the registry answered {}",
-            answer.status
-        )));
+        return Err(answer.failure());
     }
-    let body: Value = serde_json::from_slice(&answer.body)
-        .map_err(|_| Failure::no("the registry did not answer with JSON"))?;
+    let body = answer.json()?;
     let matches = body.get("matches").unwrap_or(&body).as_array();
     let blobs = matches.into_iter().flatten();
     Ok(blobs

@@ -49,6 +49,8 @@ pub(crate) fn run(
         tell_refused(&answered, terminal)?;
         return Ok(Exit::No);
     }
+    // What is no JSON at all was not said by a node.
+    answered.value::<serde::de::IgnoredAny>()?;
     let body = read_json(&answered.body, usize::MAX).map_err(told)?;
     let answer = from_response(&body).map_err(told)?;
     let verified = answer.verify().map_err(told)?;

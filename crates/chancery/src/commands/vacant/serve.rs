@@ -93,7 +93,7 @@ pub(crate) fn run(
     let home = home.unwrap_or_else(|| format!("{}.vacant", args.name).into());
     let id = make_home(args, &home)?;
     let config = Config::load(&sources_of(args, &home, sources)?)?;
-    log_to_stderr();
+    log_to_stderr()?;
     let runtime = runtime()?;
     let exit = runtime.block_on(serve(args, &config, &id, terminal));
     // Standard input may still be read on a thread of its own.

@@ -98,7 +98,7 @@ impl NodeTools {
 
     async fn use_tool(&self, name: &str, arguments: Map<String, Value>) -> Told {
         if !self.may_use(name) {
-            return of_reply(forbidden()).await;
+            return of_reply(forbidden(need_of(name))).await;
         }
         match name {
             "log_tail" => self.tail(&arguments).await,
@@ -180,6 +180,14 @@ impl NodeTools {
 
 fn as_header(key: Value) -> Option<HeaderValue> {
     HeaderValue::from_str(key.as_str()?).ok()
+}
+
+/// What a token has to allow for a tool.
+fn need_of(name: &str) -> Need {
+    match path_of(name).map(|route| route.rule) {
+        Some(Rule::Token(need)) => need,
+        _ => Need::Tools,
+    }
 }
 
 /// The path whose rule a tool has.

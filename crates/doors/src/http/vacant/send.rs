@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chancery_vacant::error::ProtocolError;
 
-use super::super::access::forbidden;
+use super::super::access::{Need, forbidden};
 use super::super::door::{Call, HttpDoor};
 use super::super::reply::Reply;
 use super::super::send::idempotency_key;
@@ -35,6 +35,6 @@ pub(crate) async fn call(door: Arc<HttpDoor>, call: Call) -> Reply {
         .await
     {
         Some(answer) => native_reply(answer),
-        None => forbidden(),
+        None => forbidden(Need::Send),
     }
 }
