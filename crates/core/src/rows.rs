@@ -249,6 +249,20 @@ pub trait Rows {
 
     /// All rows whose key starts with `prefix`, in order. Rules use it for what is small and rare.
     fn scan(&self, prefix: &RowKey) -> Result<Vec<(RowKey, Row)>, RowsDamaged>;
+
+    /// The same one after the other, for what may be many: rows that lie on a disk need not all be in memory at once.
+    ///
+    /// # Errors
+    /// They cannot be read; some may have been visited.
+    fn visit(
+        &self,
+        prefix: &RowKey,
+        visitor: &mut dyn FnMut(&RowKey, &Row),
+    ) -> Result<(), RowsDamaged> {
+        let rows = self.scan(prefix)?;
+        rows.iter().for_each(|(key, row)| visitor(key, row));
+        Ok(())
+    }
 }
 
 /// The rows could not be read: a fault of this node's storage, never of a sender.

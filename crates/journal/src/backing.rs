@@ -10,6 +10,14 @@ pub trait Backing: Rows + WindowsBelow {
     /// Takes a unit's changes, sorted by key, and what its windows remember.
     fn take(&mut self, changes: Vec<RowChange>, remembered: Vec<Remember>);
 
+    /// The unit whose changes were taken last had so many bytes of lines: rows grow with the lines that they come from.
+    ///
+    /// # Errors
+    /// Rows had to make room, and could not be written elsewhere.
+    fn grown(&mut self, _line_bytes: usize) -> Result<(), RowsDamaged> {
+        Ok(())
+    }
+
     /// Drops what windows remembered until before `now`.
     fn forget_ended(&mut self, now: Time);
 

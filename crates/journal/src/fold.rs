@@ -239,6 +239,8 @@ impl<S: Suite, B: Backing> Fold<S, B> {
     fn take(&mut self, produced: Unit, unit: &[Recorded]) -> Result<Produced, RowsDamaged> {
         let followed = self.in_force.relevant(&produced.rows);
         self.backing.take(produced.rows, produced.remembered);
+        let line_bytes = unit.iter().map(|line| line.canonical.len()).sum();
+        self.backing.grown(line_bytes)?;
         self.in_force
             .follow(&self.suite, &self.backing, &followed)?;
         self.advance(unit);

@@ -1,13 +1,14 @@
 //! `chancery log replay` without its files: the rules run again over a whole log (CH-JRN-7, VC-RPL-2).
 //!
-//! Lines come prepared, in the order of the log. Memory holds the rules' state and one unit, never the log.
+//! Lines come prepared, in the order of the log. Memory holds one unit and what the backing keeps there of the rules' state,
+//! never the log.
 
 use chancery_core::keys::Keyring;
 use chancery_core::line::{Line, Seq};
 use chancery_core::protocol::{SignatureCheck, Suite};
 use chancery_core::rows::{MapRows, RowsDamaged};
 
-use crate::backing::InMemory;
+use crate::backing::{Backing, InMemory};
 use crate::divergence::{Divergence, Reason};
 use crate::fold::{Fold, Produced, Recorded};
 use crate::head::Head;
@@ -32,9 +33,9 @@ pub struct ReplayReport {
     pub head: Head,
 }
 
-/// Replays a log line by line.
-pub struct Replayer<S: Suite> {
-    fold: Fold<S, InMemory>,
+/// Replays a log line by line, with its state in memory or elsewhere.
+pub struct Replayer<S: Suite, B = InMemory> {
+    fold: Fold<S, B>,
     units: Units<Recorded>,
     /// The input that the open unit began with, when it was read already.
     input: Option<S::Input>,
@@ -44,7 +45,7 @@ pub struct Replayer<S: Suite> {
 }
 
 impl<S: Suite> Replayer<S> {
-    /// A replay from a log's first line, on rows that were there before it (a world seed), if any.
+    /// A replay in memory from a log's first line, on rows that were there before it (a world seed), if any.
     ///
     /// # Errors
     /// Those rows cannot be read.
@@ -53,6 +54,22 @@ impl<S: Suite> Replayer<S> {
             rows,
             ..InMemory::default()
         };
+        Self::on(suite, backing)
+    }
+
+    /// Ends with the report and the rows that the rules left.
+    pub fn finish(self) -> (ReplayReport, MapRows) {
+        let (report, backing) = self.end();
+        (report, backing.rows)
+    }
+}
+
+impl<S: Suite, B: Backing> Replayer<S, B> {
+    /// A replay from a log's first line on a backing of its own.
+    ///
+    /// # Errors
+    /// Its rows cannot be read.
+    pub fn on(suite: S, backing: B) -> Result<Self, RowsDamaged> {
         let report = ReplayReport {
             verified: 0,
             replayed: 0,
@@ -185,12 +202,12 @@ impl<S: Suite> Replayer<S> {
         }
     }
 
-    /// Ends with the report and the rows that the rules left.
-    pub fn finish(mut self) -> (ReplayReport, MapRows) {
+    /// Ends with the report and the state that the rules left.
+    pub fn end(mut self) -> (ReplayReport, B) {
         if let Some(last) = self.units.unfinished().last() {
             let seq = last.line.seq;
             self.diverge(seq, Reason::UnitNotWhole);
         }
-        (self.report, self.fold.into_backing().rows)
+        (self.report, self.fold.into_backing())
     }
 }

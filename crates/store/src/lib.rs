@@ -27,6 +27,7 @@ mod pending;
 mod postgres;
 mod recover;
 mod rows;
+mod scratch;
 mod sidelog;
 mod stillness;
 #[cfg(any(test, feature = "testing"))]
@@ -51,5 +52,6 @@ pub use postgres::{
 };
 pub use recover::{RecoverError, Recovered, recover};
 pub use rows::StoreRows;
+pub use scratch::Scratch;
 pub use sidelog::{SideLog, SideLogLimits};
 pub use stillness::Still;

@@ -3,11 +3,11 @@
 use chancery_core::keys::Keyring;
 use chancery_core::line::{Line, ProtocolName, Seq};
 use chancery_core::protocol::Suite;
-use chancery_core::rows::MapRows;
 use chancery_journal::{
-    Check, Finding, Head, LineCheck, Prepared, ReplayReport, Replayer, Terms, Verifier,
+    Backing, Check, Finding, Head, LineCheck, Prepared, ReplayReport, Replayer, Terms, Verifier,
     VerifyReport,
 };
+use chancery_store::Scratch;
 use chancery_vacant::rules::ChainCheck;
 
 use super::batches::Batches;
@@ -139,7 +139,8 @@ pub fn replay<S: Suite + Clone>(
     Ok(replay_to_rows(rules, lines, progress)?.0)
 }
 
-/// The same, with the state that the log leaves.
+/// The same, with the state that the log leaves. Memory does not grow with the log: rows that are long at rest go to a
+/// temporary file.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -147,18 +148,18 @@ pub fn replay_to_rows<S: Suite + Clone>(
     rules: Rules<'_, S>,
     lines: Lines,
     progress: &mut Progress,
-) -> Result<(Checked<ReplayReport>, MapRows), Failure> {
-    let replayer = Replayer::new(rules.suite.clone(), MapRows::default())
+) -> Result<(Checked<ReplayReport>, Scratch), Failure> {
+    let replayer = Replayer::on(rules.suite.clone(), Scratch::default())
         .map_err(|damage| Failure::damaged(damage.to_string()))?;
     let mut taker = Counting::of(replayer, rules.serves, progress);
     let unended = taker.run(rules.suite, lines)?;
-    let mut rows = MapRows::default();
+    let mut left = Scratch::default();
     let checked = taker.checked(unended, |replayer| {
-        let (report, left) = replayer.finish();
-        rows = left;
+        let (report, rows) = replayer.end();
+        left = rows;
         report
     });
-    Ok((checked, rows))
+    Ok((checked, left))
 }
 
 /// The chains between pairs of vacants: no gap, no repeat, no fork (VA-REP-3).
@@ -187,7 +188,7 @@ impl<S: Suite> Checker<S> for Verifier<S> {
     }
 }
 
-impl<S: Suite> Checker<S> for Replayer<S> {
+impl<S: Suite, B: Backing> Checker<S> for Replayer<S, B> {
     fn terms(&self) -> Terms<S> {
         self.terms()
     }

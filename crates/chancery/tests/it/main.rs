@@ -57,6 +57,7 @@ mod parent_elsewhere;
 mod postgres_tls;
 mod proxy;
 mod reloaded;
+mod replayed_beside_memory;
 mod reserved;
 mod running_node;
 mod sample;

@@ -81,6 +81,11 @@ impl MapRows {
         }
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// All rows in order.
     pub fn iter(&self) -> impl Iterator<Item = (RowKey, &Row)> {
         let mut rows: Vec<&Kept> = self.rows.iter().collect();

@@ -2,7 +2,7 @@
 
 use chancery_core::canonical::write_string;
 use chancery_core::digest::{Sha256, Sha256Digest};
-use chancery_core::rows::{Row, RowKey, Rows, RowsDamaged};
+use chancery_core::rows::{RowKey, Rows, RowsDamaged};
 
 use super::rows::{Table, world_hash_key};
 
@@ -19,26 +19,28 @@ pub fn state_hash(rows: &dyn Rows) -> Result<Sha256Digest, RowsDamaged> {
         write_string(table.as_str(), &mut text);
         hash.update(&text);
         hash.update(b":");
-        hash_rows(&rows.scan(&table.prefix())?, &mut hash);
+        hash_rows(rows, &table.prefix(), &mut hash)?;
     }
     hash.update(b"}");
     Ok(hash.finish())
 }
 
-fn hash_rows(rows: &[(RowKey, Row)], hash: &mut Sha256) {
+fn hash_rows(rows: &dyn Rows, prefix: &RowKey, hash: &mut Sha256) -> Result<(), RowsDamaged> {
     let mut text = Vec::new();
+    let mut is_first = true;
     hash.update(b"{");
-    for (number, (key, row)) in rows.iter().enumerate() {
+    rows.visit(prefix, &mut |key, row| {
         text.clear();
-        if number > 0 {
+        if !std::mem::take(&mut is_first) {
             text.push(b',');
         }
         write_string(&entry_of(key), &mut text);
         text.push(b':');
         hash.update(&text);
         hash.update(row);
-    }
+    })?;
     hash.update(b"}");
+    Ok(())
 }
 
 /// The entry that a table's row key names.

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use chancery_core::rows::{MapRows, RowsDamaged};
+use chancery_core::rows::{Rows, RowsDamaged};
 use chancery_journal::{Reason, ReplayReport};
 use chancery_node::suite::SEED_NEEDED;
 use chancery_vibe::world::hash::{state_hash, world_hash};
@@ -75,7 +75,7 @@ struct Hashes {
 }
 
 impl Hashes {
-    fn of(rows: &MapRows) -> Result<Option<Self>, Failure> {
+    fn of(rows: &dyn Rows) -> Result<Option<Self>, Failure> {
         let damaged = |damage: RowsDamaged| Failure::damaged(damage.to_string());
         let Some(world) = world_hash(rows).map_err(damaged)? else {
             return Ok(None);
