@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use chancery_core::keys::Keyring;
-use chancery_core::rows::MapRows;
 use chancery_journal::{Lines, Prepared, Replayer, prepare};
 use chancery_node::suite::Chancery;
+use chancery_store::Scratch;
 
 use crate::host::{Host, new_chain, stored};
 use crate::measure::{Race, micros_each, peak_rss_bytes, process_cpu, timed};
@@ -94,7 +94,7 @@ fn generate(count: usize) -> Result<Log> {
 }
 
 fn pass(log: &Log, threads: usize, race: &mut Race, cpu: &mut Cpu) -> Result<()> {
-    let mut replayer = Replayer::new(Chancery::default(), MapRows::default())?;
+    let mut replayer = Replayer::on(Chancery::default(), Scratch::default())?;
     for line in &log.head {
         let prepared = prepare(replayer.suite(), line.clone(), replayer.keyring());
         replayer.take(prepared);
@@ -110,7 +110,7 @@ fn pass(log: &Log, threads: usize, race: &mut Race, cpu: &mut Cpu) -> Result<()>
         cpu.build += process_cpu()?.saturating_sub(between);
         race.round(lines.len() as u64, build, limit);
     }
-    let (report, _) = replayer.finish();
+    let (report, _) = replayer.end();
     ensure!(
         report.divergence.is_none(),
         "the log diverges: {:?}",
@@ -136,7 +136,7 @@ fn verify_all(checks: &[Check], threads: usize) -> bool {
 }
 
 /// Each thread prepares every n-th chunk; this thread takes them in the order of the log.
-fn replay(replayer: &mut Replayer<Chancery>, lines: &[Bytes], threads: usize) {
+fn replay(replayer: &mut Replayer<Chancery, Scratch>, lines: &[Bytes], threads: usize) {
     let keys = replayer.keyring().clone();
     std::thread::scope(|scope| {
         let parts: Vec<Receiver<Vec<Prepared>>> = (0..threads)

@@ -22,6 +22,7 @@ use chancery_core::time::Time;
 use chancery_core::window::Windows;
 use chancery_journal::{Chain, Lines, Outcome, Replayer, decide_input, prepare_under};
 use chancery_node::suite::{AllSettings, AnyInput, Chancery, WORLD_DIGEST};
+use chancery_store::Scratch;
 use chancery_vibe::settings::Settings;
 
 use crate::deals::{deal, seed, world};
@@ -110,7 +111,7 @@ pub fn write_deals(dir: &Path, lines: u64) -> Result<Deals> {
 }
 
 fn pass(market: &Market, race: &mut Race, cpu: &mut Duration) -> Result<()> {
-    let mut replayer = Replayer::new(market.suite.clone(), MapRows::default())?;
+    let mut replayer = Replayer::on(market.suite.clone(), Scratch::default())?;
     for lines in market.lines.chunks(SLICE) {
         let (read, limit) = timed(|| lines.iter().all(|line| bare(line)));
         ensure!(read, "a line is no JSON");
@@ -124,7 +125,7 @@ fn pass(market: &Market, race: &mut Race, cpu: &mut Duration) -> Result<()> {
         *cpu += thread_cpu()?.saturating_sub(before);
         race.round(lines.len() as u64, build, limit);
     }
-    let (report, _) = replayer.finish();
+    let (report, _) = replayer.end();
     ensure!(
         report.divergence.is_none(),
         "the log diverges: {:?}",

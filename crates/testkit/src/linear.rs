@@ -2,6 +2,9 @@
 //!
 //! The search is that of Wing and Gong, with Lowe's memory of what was tried: next in the order may be any operation that
 //! began before every operation that is left had ended, and no set of operations is tried twice in the same state.
+//!
+//! What was never answered may take its place at any later time: such operations are few, and kept apart, so that a long
+//! history costs what overlaps in it and not its square.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -41,39 +44,46 @@ pub struct Operation<O, T> {
     pub ended: u64,
 }
 
-impl<O, T> Operation<O, T> {
-    fn last_moment(&self) -> u64 {
-        self.told.as_ref().map_or(u64::MAX, |_| self.ended)
-    }
-}
-
 /// Which operations have their place in the order.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 struct Placed {
-    words: Vec<u64>,
-    /// Those before this one all have.
+    /// Those answered before this one all have.
     first_left: usize,
+    /// A bit for each of the answered ones, from the word of the first that is left to the last that has one.
+    words: Vec<u64>,
+    /// Those without an answer that have, ascending.
+    unanswered: Vec<usize>,
 }
 
 impl Placed {
-    fn none_of(count: usize) -> Self {
-        Self {
-            words: vec![0; count.div_ceil(64)],
-            first_left: 0,
-        }
-    }
-
     fn has(&self, n: usize) -> bool {
-        self.words[n / 64] >> (n % 64) & 1 == 1
+        let word = self.words.get(n / 64 - self.first_left / 64);
+        word.is_some_and(|word| word >> (n % 64) & 1 == 1)
     }
 
-    fn with(&self, n: usize, count: usize) -> Self {
+    fn with(&self, n: usize) -> Self {
         let mut more = self.clone();
-        more.words[n / 64] |= 1 << (n % 64);
-        while more.first_left < count && more.has(more.first_left) {
-            more.first_left += 1;
+        let before = self.first_left / 64;
+        let word = n / 64 - before;
+        if more.words.len() <= word {
+            more.words.resize(word + 1, 0);
         }
+        more.words[word] |= 1 << (n % 64);
+        let mut first_left = self.first_left;
+        while more.has(first_left) {
+            first_left += 1;
+        }
+        let passed = (first_left / 64 - before).min(more.words.len());
+        more.words.drain(..passed);
+        more.first_left = first_left;
         more
+    }
+
+    fn with_unanswered(&self, n: usize) -> Option<Self> {
+        let at = self.unanswered.binary_search(&n).err()?;
+        let mut more = self.clone();
+        more.unanswered.insert(at, n);
+        Some(more)
     }
 }
 
@@ -83,31 +93,42 @@ pub fn is_linearizable<R: Register>(
     mut history: Vec<Operation<R::Op, R::Told>>,
 ) -> bool {
     history.sort_by_key(|one| one.begun);
-    let count = history.len();
+    let (answered, unanswered): (Vec<_>, Vec<_>) =
+        history.into_iter().partition(|one| one.told.is_some());
     let mut tried = HashSet::new();
-    let mut open = vec![(Placed::none_of(count), register.begin())];
+    let mut open = vec![(Placed::default(), register.begin())];
     while let Some((placed, state)) = open.pop() {
-        let left = (placed.first_left..count).filter(|n| !placed.has(*n));
-        // Nothing but what was never answered is left: that may have happened never.
-        let mut is_order = true;
+        // What was never answered may have happened never.
+        if placed.first_left == answered.len() {
+            return true;
+        }
         let mut first_end = u64::MAX;
-        for n in left {
-            let one = &history[n];
+        let mut next = Vec::new();
+        for n in (placed.first_left..answered.len()).filter(|n| !placed.has(*n)) {
+            let one = &answered[n];
             if one.begun > first_end {
                 break;
             }
-            is_order &= one.told.is_none();
-            first_end = first_end.min(one.last_moment());
-            let Some(next) = register.after(&state, &one.op, one.told.as_ref()) else {
-                continue;
-            };
-            let more = (placed.with(n, count), next);
+            first_end = first_end.min(one.ended);
+            if let Some(state) = register.after(&state, &one.op, one.told.as_ref()) {
+                next.push((placed.with(n), state));
+            }
+        }
+        for (n, one) in unanswered.iter().enumerate() {
+            if one.begun > first_end {
+                break;
+            }
+            // One that changes nothing may as well have happened never.
+            let after = register.after(&state, &one.op, None);
+            if let Some(state) = after.filter(|after| *after != state) {
+                next.extend(placed.with_unanswered(n).map(|placed| (placed, state)));
+            }
+        }
+        // The first of these is tried first.
+        for more in next.into_iter().rev() {
             if tried.insert(more.clone()) {
                 open.push(more);
             }
-        }
-        if is_order {
-            return true;
         }
     }
     false

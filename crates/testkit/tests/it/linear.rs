@@ -138,3 +138,73 @@ fn long_histories_of_many_at_once_are_judged() {
     history[1200].1 = Some(1 - history[1200].1.unwrap());
     assert!(!judged(&history));
 }
+
+/// Whether some order of all that was answered, and of any of what was not, gives these answers: every order is tried.
+fn judged_by_every_order(history: &[(Op, Option<u32>, u64, u64)], state: u32) -> bool {
+    if history.iter().all(|(_, told, ..)| told.is_none()) {
+        return true;
+    }
+    let last_moment = |one: &(Op, Option<u32>, u64, u64)| one.1.map_or(u64::MAX, |_| one.3);
+    let first_end = history.iter().map(last_moment).min().unwrap_or(u64::MAX);
+    (0..history.len()).any(|n| {
+        let (op, told, begun, _) = history[n];
+        if begun > first_end {
+            return false;
+        }
+        let Some(state) = Number.after(&state, &op, told.as_ref()) else {
+            return false;
+        };
+        let left = [&history[..n], &history[n + 1..]].concat();
+        judged_by_every_order(&left, state)
+    })
+}
+
+#[test]
+fn a_history_is_judged_as_by_trying_every_order() {
+    let mut seed: u64 = 20_261_119;
+    let mut below = |end: u64| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % end
+    };
+    let mut held = [0, 0];
+    for _ in 0..20_000 {
+        let operations = 2 + below(4);
+        let history: Vec<_> = (0..operations)
+            .map(|_| {
+                let value = |n| u32::try_from(n).unwrap();
+                let (one, other) = (value(below(3)), value(below(3)));
+                let (op, told) = match below(3) {
+                    0 => (Op::Read, one),
+                    1 => (Op::Write(one), one),
+                    _ => (Op::Swap(one, other), value(below(2))),
+                };
+                let begun = below(10);
+                let told = (below(4) > 0).then_some(told);
+                (op, told, begun, begun + 1 + below(5))
+            })
+            .collect();
+        let expected = judged_by_every_order(&history, 0);
+        assert_eq!(judged(&history), expected, "{history:?}");
+        held[usize::from(expected)] += 1;
+    }
+    assert!(held.iter().all(|count| *count > 2_000), "{held:?}");
+}
+
+#[test]
+fn what_was_never_answered_early_on_does_not_weigh_on_a_long_history() {
+    // A hundred that were lost and never happened, then many, two at a time.
+    let lost = (0..100).map(|n| (Op::Swap(1_000_000 + n, 0), None, 0, 0));
+    let rounds = (0..20_000_u32).flat_map(|n| {
+        let at = 1 + u64::from(n) * 10;
+        [0, 1].map(|writer| {
+            let won = u32::from(u64::from(n % 2) == writer);
+            (Op::Swap(n, n + 1), Some(won), at + writer, at + 5)
+        })
+    });
+    let mut history: Vec<_> = lost.chain(rounds).collect();
+    assert!(judged(&history));
+    history[30_000].1 = Some(1 - history[30_000].1.unwrap());
+    assert!(!judged(&history));
+}
