@@ -80,6 +80,7 @@ impl Maker {
             head: maker.chain.head(),
             lines,
             units,
+            spent: Vec::new(),
         };
         Ok((maker, batch))
     }
@@ -100,6 +101,7 @@ impl Maker {
             head: self.chain.head(),
             lines,
             units,
+            spent: Vec::new(),
         })
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
 use chancery_core::admin;
@@ -15,10 +16,12 @@ use chancery_core::line::{Draft, DraftEnvelope, Seq};
 use chancery_core::protocol::Suite;
 use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_journal::{Chain, Head, Lines};
-use chancery_store::{Batch, CommitError, StoredUnit};
+use chancery_store::{Batch, CommitError, Spent, StoredUnit};
 
 use crate::gate::Shared;
+use crate::rates::Rates;
 use crate::sequencer::{DecidedBatch, Waiting};
+use crate::soft::spent;
 use crate::trace::{Stage, Trace, Traced};
 
 /// Below so many signatures another thread costs more than it brings.
@@ -55,6 +58,13 @@ pub(crate) enum Taken<S: Suite> {
     Behind(Box<Behind<S>>),
 }
 
+/// What a batch used of allowances: of those decisions that are on record, and of the others.
+#[derive(Default)]
+struct Usage {
+    with_lines: Vec<Spent>,
+    without: Vec<Spent>,
+}
+
 /// A batch that others were faster than.
 pub(crate) struct Behind<S: Suite> {
     pub(crate) batch: DecidedBatch<S>,
@@ -69,6 +79,8 @@ pub(crate) struct Committer<S: Suite> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) chain: Chain,
     pub(crate) after: Box<dyn AfterCommit>,
+    /// What senders use, told to the others with each batch.
+    pub(crate) rates: Rates,
     /// How many bytes of lines the last batch had: the next will have about as many.
     pub(crate) line_bytes: usize,
 }
@@ -82,15 +94,22 @@ impl<S: Suite> Committer<S> {
         for traced in recorded(&mut batch.waiting) {
             traced.1.begins();
         }
-        match self.commit(&mut batch) {
+        let usage = self.usage(&batch.waiting);
+        match self.commit(&mut batch, &usage) {
             Ok(()) => {
+                self.rates
+                    .count(&usage.with_lines, &usage.without, Instant::now());
                 for traced in recorded(&mut batch.waiting) {
                     traced.1.ends(Stage::Commit);
                 }
                 self.publish(batch);
                 Taken::Done
             }
-            Err(CommitError::Behind { head, rows, .. }) => {
+            Err(CommitError::Behind {
+                head, rows, spent, ..
+            }) => {
+                // Before anything is decided again.
+                self.rates.used_by_others(&spent, Instant::now());
                 let minded = |(key, _): &RowChange| self.minds(key);
                 let last: BTreeMap<RowKey, Option<Row>> = rows.into_iter().filter(minded).collect();
                 let rows: Vec<RowChange> = last.into_iter().collect();
@@ -110,7 +129,22 @@ impl<S: Suite> Committer<S> {
         self.after.minds(key) || admin::changes_rules(key) || admin::is_token(key)
     }
 
-    fn commit(&mut self, batch: &mut DecidedBatch<S>) -> Result<(), CommitError> {
+    /// What a batch used of allowances that others share.
+    fn usage(&self, waiting: &[Waiting<S>]) -> Usage {
+        if !self.shared.store.is_shared() {
+            return Usage::default();
+        }
+        let of = |recorded: bool| {
+            let are_so = move |one: &&Waiting<S>| one.decided.seq.is_some() == recorded;
+            spent(waiting.iter().filter(are_so).map(|one| &one.used))
+        };
+        Usage {
+            with_lines: of(true),
+            without: of(false),
+        }
+    }
+
+    fn commit(&mut self, batch: &mut DecidedBatch<S>, usage: &Usage) -> Result<(), CommitError> {
         if batch.units.is_empty() && !self.shared.store.is_shared() {
             return Ok(());
         }
@@ -146,6 +180,7 @@ impl<S: Suite> Committer<S> {
             head: self.chain.head(),
             lines,
             units: stored,
+            spent: usage.with_lines.clone(),
         };
         self.line_bytes = batch.lines.text().len();
         self.after.about_to_commit(units);

@@ -171,6 +171,7 @@ impl<S: Suite> Gate<S> {
             shared: Arc::clone(&shared),
             chain: Chain::after(shared.store.head()),
             after: after(&gate),
+            rates: soft.rates(),
             line_bytes: 0,
         };
         let sequencer = Sequencer::new(Arc::clone(&shared), parts.in_force, soft);

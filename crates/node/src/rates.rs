@@ -1,12 +1,16 @@
 //! How much each sender may send in a second, on all nodes of a journal together.
 //!
-//! Each node keeps the whole allowance and takes off what the others tell of. A word comes late, so for a moment more is let
-//! in than there is; that is owed, and nothing is let in until it is made up for. Over any longer time the sum holds.
+//! Each node keeps the whole allowance and takes off what all have used. Use that is on the log comes with its batch: a batch is
+//! committed only on top of all before it, so whoever lets an envelope in has counted all that the others let in, and the sum
+//! holds however busy or late a node is. Use that left no line (what was refused for another reason, or came twice) is told by
+//! word. A word comes late, so for a moment more is let in than there is; that is owed, and nothing is let in until it is made
+//! up for.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chancery_core::decision::Shut;
+use chancery_store::Spent;
 use hashbrown::HashMap;
 
 /// Senders whose rate is remembered; beyond it the ones that have been quiet are forgotten.
@@ -28,70 +32,128 @@ pub(crate) struct Rates(Arc<Mutex<Buckets>>);
 struct Buckets {
     per_second: u32,
     of: HashMap<String, Bucket>,
-    /// Whether there may be others to tell.
-    is_told: bool,
+    /// Whether others may use it too.
+    is_shared: bool,
     /// Whose use is worth telling.
     to_tell: Vec<String>,
 }
 
 /// A sender's allowance: full after a second of silence.
 struct Bucket {
+    /// What was left when it was filled last, of which all use that counts is taken off.
     left: f64,
     filled: Instant,
+    /// Taken by decisions of which it is not known whether they count.
+    under_way: u32,
+    /// Used without a line, and not told of.
     untold: u32,
 }
 
 impl Bucket {
+    fn level(&self, per_second: f64, now: Instant) -> f64 {
+        // Use is told of in the order in which it happened, and not at times that go back.
+        let refill = now.saturating_duration_since(self.filled).as_secs_f64() * per_second;
+        (self.left + refill).min(per_second)
+    }
+
     fn fill(&mut self, per_second: f64, now: Instant) {
-        let refill = now.duration_since(self.filled).as_secs_f64() * per_second;
-        self.left = (self.left + refill).min(per_second);
-        self.filled = now;
+        self.left = self.level(per_second, now);
+        self.filled = self.filled.max(now);
+    }
+
+    fn has_one(&self, per_second: f64, now: Instant) -> bool {
+        self.level(per_second, now) - f64::from(self.under_way) >= 1.0
+    }
+
+    fn use_up(&mut self, per_second: f64, times: u32, at: Instant) {
+        self.fill(per_second, at);
+        self.left = (self.left - f64::from(times)).max(-per_second * OWED_AT_MOST);
+    }
+
+    /// Whether nothing is lost when it is forgotten.
+    fn is_as_new(&self, per_second: f64, now: Instant) -> bool {
+        self.under_way == 0 && self.level(per_second, now) >= per_second
     }
 }
 
 impl Rates {
-    pub(crate) fn new(per_second: u32, is_told: bool) -> Self {
+    pub(crate) fn new(per_second: u32, is_shared: bool) -> Self {
         Self(Arc::new(Mutex::new(Buckets {
             per_second,
             of: HashMap::new(),
-            is_told,
+            is_shared,
             to_tell: Vec::new(),
         })))
     }
 
-    /// Takes one of a sender's allowance.
+    /// Takes one of a sender's allowance: for good where nobody shares it, else until it is [counted](Self::count) or
+    /// [given back](Self::give_back).
     pub(crate) fn take(&self, sender: &str, now: Instant) -> Result<(), Shut> {
         let mut buckets = self.lock();
-        let worth_telling = (buckets.per_second / WORTH_TELLING).max(1);
-        let is_told = buckets.is_told;
+        let (per_second, is_shared) = (f64::from(buckets.per_second), buckets.is_shared);
         let bucket = buckets
             .bucket(sender, now)
-            .filter(|bucket| bucket.left >= 1.0)
+            .filter(|bucket| bucket.has_one(per_second, now))
             .ok_or(Shut { retry_after_s: 1 })?;
-        bucket.left -= 1.0;
-        if is_told {
-            bucket.untold += 1;
-            if bucket.untold == worth_telling {
-                buckets.to_tell.push(sender.to_owned());
-            }
+        if is_shared {
+            bucket.under_way += 1;
+        } else {
+            bucket.use_up(per_second, 1, now);
         }
         Ok(())
     }
 
     /// Gives one back: the decision that took it does not count.
     pub(crate) fn give_back(&self, sender: &str) {
-        if let Some(bucket) = self.lock().of.get_mut(sender) {
-            bucket.left += 1.0;
-            bucket.untold = bucket.untold.saturating_sub(1);
+        let mut buckets = self.lock();
+        let is_shared = buckets.is_shared;
+        if let Some(bucket) = buckets.of.get_mut(sender) {
+            if is_shared {
+                bucket.under_way = bucket.under_way.saturating_sub(1);
+            } else {
+                bucket.left += 1.0;
+            }
         }
     }
 
-    /// Others have let this sender in so often.
-    pub(crate) fn used_elsewhere(&self, sender: &str, times: u32, now: Instant) {
+    /// What was taken and went with a batch is used; so is what left no line, of which the others are told by word.
+    pub(crate) fn count(&self, with_batch: &[Spent], without_line: &[Spent], now: Instant) {
+        if with_batch.is_empty() && without_line.is_empty() {
+            return;
+        }
         let mut buckets = self.lock();
-        let owed_at_most = f64::from(buckets.per_second) * OWED_AT_MOST;
-        if let Some(bucket) = buckets.bucket(sender, now) {
-            bucket.left = (bucket.left - f64::from(times)).max(-owed_at_most);
+        let (per_second, worth_telling) = (f64::from(buckets.per_second), buckets.worth_telling());
+        for spent in with_batch {
+            buckets.count(spent, per_second, now);
+        }
+        for spent in without_line {
+            let Some(bucket) = buckets.count(spent, per_second, now) else {
+                continue;
+            };
+            let before = bucket.untold;
+            bucket.untold += spent.times;
+            if before < worth_telling && bucket.untold >= worth_telling {
+                buckets.to_tell.push(spent.who.clone());
+            }
+        }
+    }
+
+    /// Others have used this with their batches, so long ago.
+    pub(crate) fn used_by_others(&self, spent: &[(Spent, Duration)], now: Instant) {
+        for (Spent { who, times }, ago) in spent {
+            // What was used before this machine began has been filled up again.
+            if let Some(at) = now.checked_sub(*ago) {
+                self.used_elsewhere(who, *times, at);
+            }
+        }
+    }
+
+    /// Others have let this sender in so often, at that time.
+    pub(crate) fn used_elsewhere(&self, sender: &str, times: u32, at: Instant) {
+        let mut buckets = self.lock();
+        let per_second = f64::from(buckets.per_second);
+        if let Some(bucket) = buckets.bucket(sender, at) {
+            bucket.use_up(per_second, times, at);
         }
     }
 
@@ -113,22 +175,35 @@ impl Rates {
 }
 
 impl Buckets {
-    /// A sender's allowance as it is now; none when too many senders are about.
+    /// How much use of one sender the others are told of.
+    fn worth_telling(&self) -> u32 {
+        (self.per_second / WORTH_TELLING).max(1)
+    }
+
+    /// What was under way is used.
+    fn count(&mut self, spent: &Spent, per_second: f64, now: Instant) -> Option<&mut Bucket> {
+        let bucket = self.of.get_mut(&spent.who)?;
+        bucket.under_way = bucket.under_way.saturating_sub(spent.times);
+        bucket.use_up(per_second, spent.times, now);
+        Some(bucket)
+    }
+
+    /// A sender's allowance; none when too many senders are about.
     fn bucket(&mut self, sender: &str, now: Instant) -> Option<&mut Bucket> {
+        let per_second = f64::from(self.per_second);
         if self.of.len() >= SENDERS && !self.of.contains_key(sender) {
             self.of
-                .retain(|_, bucket| now.duration_since(bucket.filled).as_secs_f64() < 1.0);
+                .retain(|_, bucket| !bucket.is_as_new(per_second, now));
             if self.of.len() >= SENDERS {
                 return None;
             }
         }
-        let per_second = f64::from(self.per_second);
         let bucket = self.of.entry_ref(sender).or_insert(Bucket {
             left: per_second,
             filled: now,
+            under_way: 0,
             untold: 0,
         });
-        bucket.fill(per_second, now);
         Some(bucket)
     }
 }
@@ -137,6 +212,16 @@ impl Buckets {
 mod tests {
     use super::*;
 
+    const START_MS: u64 = 100_000;
+
+    fn x(times: u32) -> Spent {
+        Spent {
+            who: "x".to_owned(),
+            times,
+        }
+    }
+
+    /// As many as are let in at once.
     fn let_in(rates: &Rates, now: Instant) -> u32 {
         (0..).take_while(|_| rates.take("x", now).is_ok()).count() as u32
     }
@@ -147,16 +232,54 @@ mod tests {
         let rates = Rates::new(100, true);
         let start = Instant::now();
         assert_eq!(let_in(&rates, start), 100);
-        assert_eq!(rates.worth_telling(), [("x".to_owned(), 100)]);
-        assert!(rates.worth_telling().is_empty(), "told once");
+        rates.count(&[x(100)], &[], start);
         // Two others let as much in before they heard of it: two seconds are owed.
         rates.used_elsewhere("x", 200, start);
-        let after = |seconds| start + Duration::from_millis(seconds);
+        let after = |millis| start + Duration::from_millis(millis);
         assert_eq!(let_in(&rates, after(1_990)), 0);
         assert_eq!(let_in(&rates, after(2_500)), 50);
+        rates.count(&[x(50)], &[], after(2_500));
         // However much they tell, it ends.
         rates.used_elsewhere("x", u32::MAX, after(2_500));
         assert_eq!(let_in(&rates, after(14_000)), 100);
+    }
+
+    #[test]
+    fn what_is_decided_on_an_old_head_is_decided_again_on_what_the_others_used() {
+        // CH-LIM-1, CH-JRN-13: three nodes begin with the whole allowance and ask for all of it at the same time.
+        let start = Instant::now();
+        let nodes = [0; 3].map(|_| Rates::new(100, true));
+        let taken = nodes.each_ref().map(|node| let_in(node, start));
+        assert_eq!(taken, [100; 3], "none has heard of another");
+        // The first one's batch is committed. The others learn it before theirs is, give back and decide again.
+        nodes[0].count(&[x(100)], &[], start);
+        for node in &nodes[1..] {
+            node.used_by_others(&[(x(100), Duration::ZERO)], start);
+            (0..100).for_each(|_| node.give_back("x"));
+            assert_eq!(let_in(node, start), 0);
+        }
+    }
+
+    #[test]
+    fn a_node_that_slept_owes_nothing_for_what_was_filled_up_again() {
+        // CH-LIM-1, CH-JRN-13
+        let start = Instant::now();
+        let now = start + Duration::from_millis(START_MS);
+        let rates = Rates::new(100, true);
+        assert_eq!(let_in(&rates, start), 100);
+        rates.count(&[x(100)], &[], start);
+        // It wakes, decides with what it knows, and hears then of 30 seconds in which the others used what there was.
+        assert_eq!(let_in(&rates, now), 100);
+        let each_second = |ago_s| (x(100), Duration::from_secs(ago_s));
+        let slept: Vec<_> = (10..40).rev().map(each_second).collect();
+        rates.used_by_others(&slept, now);
+        (0..100).for_each(|_| rates.give_back("x"));
+        assert_eq!(let_in(&rates, now), 100, "ten quiet seconds filled it");
+        (0..100).for_each(|_| rates.give_back("x"));
+        // Of what they used half a second ago half is missing; what is older than this machine is nothing.
+        let lately = [(x(7), Duration::MAX), (x(100), Duration::from_millis(500))];
+        rates.used_by_others(&lately, now);
+        assert_eq!(let_in(&rates, now), 50);
     }
 
     #[test]
@@ -165,21 +288,25 @@ mod tests {
         let now = Instant::now();
         rates.take("x", now).unwrap();
         rates.give_back("x");
-        assert!(rates.worth_telling().is_empty());
         assert_eq!(let_in(&rates, now), 100);
-        // A node alone keeps no count for others.
+        assert!(rates.worth_telling().is_empty());
+        // A node alone waits for no batch.
         let alone = Rates::new(100, false);
         alone.take("x", now).unwrap();
-        assert!(alone.worth_telling().is_empty());
+        alone.give_back("x");
+        assert_eq!(let_in(&alone, now), 100);
+        assert_eq!(let_in(&alone, now + Duration::from_millis(500)), 50);
     }
 
     #[test]
-    fn little_use_of_a_large_allowance_is_not_told() {
+    fn what_left_no_line_is_told_by_word_and_little_of_it_is_not() {
         let rates = Rates::new(10_000, true);
         let now = Instant::now();
-        (0..99).for_each(|_| rates.take("x", now).unwrap());
+        (0..299).for_each(|_| rates.take("x", now).unwrap());
+        rates.count(&[x(100)], &[x(99)], now);
         assert!(rates.worth_telling().is_empty());
-        rates.take("x", now).unwrap();
+        rates.count(&[], &[x(1)], now);
         assert_eq!(rates.worth_telling(), [("x".to_owned(), 100)]);
+        assert!(rates.worth_telling().is_empty(), "told once");
     }
 }

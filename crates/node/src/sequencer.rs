@@ -77,7 +77,7 @@ pub struct Decided<A> {
 pub(crate) struct Waiting<S: Suite> {
     pub(crate) entry: Entry<S>,
     pub(crate) decided: Decided<S::Answer>,
-    used: Used,
+    pub(crate) used: Used,
 }
 
 /// Inputs decided together.

@@ -10,7 +10,7 @@ use chancery_core::inbox::InboxName;
 use chancery_core::line::Seq;
 use chancery_core::time::Time;
 use chancery_core::window::WindowId;
-use chancery_store::Store;
+use chancery_store::{Spent, Store};
 use hashbrown::HashMap;
 
 use crate::inboxes::Inboxes;
@@ -73,6 +73,19 @@ pub(crate) struct Used {
     quotas: Vec<(&'static str, String)>,
 }
 
+/// What decisions used of allowances, each sender once.
+pub(crate) fn spent<'u>(by: impl Iterator<Item = &'u Used>) -> Vec<Spent> {
+    let mut times: HashMap<&str, u32> = HashMap::new();
+    for sender in by.flat_map(|used| &used.senders) {
+        *times.entry(sender).or_default() += 1;
+    }
+    let spent = |(who, times): (&str, u32)| Spent {
+        who: who.to_owned(),
+        times,
+    };
+    times.into_iter().map(spent).collect()
+}
+
 impl Soft {
     pub(crate) fn new(
         limits: SoftLimits,
@@ -95,6 +108,11 @@ impl Soft {
             arriving: HashMap::new(),
             arriving_order: VecDeque::new(),
         }
+    }
+
+    /// The rates, for whoever learns which decisions count.
+    pub(crate) fn rates(&self) -> Rates {
+        self.rates.clone()
     }
 
     /// A decision begins.

@@ -3,6 +3,7 @@
 //! Every implementation passes one contract suite. Methods block: a node calls them from threads that may wait.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_core::line::Seq;
@@ -22,6 +23,16 @@ pub struct StoredUnit {
     pub remembered: Vec<Remember>,
 }
 
+/// So much has somebody used of an allowance that all who commit to a journal share. It is on no line and in no row: it goes
+/// with a batch because whoever decides the next one has heard of it then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spent {
+    /// Who.
+    pub who: String,
+    /// How often.
+    pub times: u32,
+}
+
 /// Units that become durable together.
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -33,6 +44,8 @@ pub struct Batch {
     pub lines: Lines,
     /// What the units change, in order.
     pub units: Vec<StoredUnit>,
+    /// What their decisions used of allowances. Only a shared store passes it on.
+    pub spent: Vec<Spent>,
 }
 
 /// Why a commit did not happen.
@@ -47,6 +60,8 @@ pub enum CommitError {
         rows: Vec<RowChange>,
         /// The window records since then.
         remembered: Vec<Remember>,
+        /// What was used of allowances since then, and how long ago, the oldest first.
+        spent: Vec<(Spent, Duration)>,
     },
     /// The write or sync failed. This is final (CH-JRN-2): nothing of the batch may be answered, now or later.
     #[error("the log cannot be written: {0}")]
@@ -133,6 +148,7 @@ pub trait Store: Send + Sync + 'static {
             head: base,
             rows: Vec::new(),
             remembered: Vec::new(),
+            spent: Vec::new(),
         }
     }
 

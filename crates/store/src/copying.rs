@@ -223,6 +223,7 @@ impl Parcel {
             head,
             lines: self.lines,
             units,
+            spent: Vec::new(),
         };
         to.commit(batch)?;
         Ok(Self::behind(head))
@@ -256,6 +257,7 @@ mod tests {
             },
             lines: text,
             units,
+            spent: Vec::new(),
         };
         store.commit(batch).unwrap();
         store

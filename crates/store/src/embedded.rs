@@ -258,6 +258,7 @@ impl Shared {
                 head,
                 rows,
                 remembered,
+                spent: Vec::new(),
             },
             _ => CommitError::Failed(format!(
                 "a batch on line {} cannot follow line {}: this handle is not of this journal, or too far behind",

@@ -35,7 +35,7 @@ pub mod testing;
 mod windows;
 
 pub use cache::LEAST_CACHE_BYTES;
-pub use contract::{Batch, CommitError, Note, Store, StoreError, StoredUnit, Watch};
+pub use contract::{Batch, CommitError, Note, Spent, Store, StoreError, StoredUnit, Watch};
 pub use copying::{
     Beside, CopyError, SETTLED_DELIVERIES, copy_log, settled_delivery_key, settled_through_key,
 };

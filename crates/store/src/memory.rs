@@ -138,6 +138,7 @@ impl State {
                 head,
                 rows,
                 remembered,
+                spent: Vec::new(),
             },
             _ => CommitError::Failed(format!(
                 "a batch on line {} cannot follow line {}",

@@ -81,6 +81,7 @@ mod tests {
                         remembered: Vec::new(),
                     })
                     .into(),
+                spent: Vec::new(),
             };
             store.commit(batch).unwrap();
             let pages: Result<Vec<_>, _> = Pages::below(&store, RowKey::text("t", &[])).collect();

@@ -214,6 +214,7 @@ impl House {
             head,
             lines,
             units,
+            spent: Vec::new(),
         };
         self.store.commit(batch).unwrap();
     }

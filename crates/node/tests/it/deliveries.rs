@@ -364,6 +364,7 @@ pub fn add(
         head,
         lines: written,
         units: vec![unit],
+        spent: Vec::new(),
     };
     store.commit(batch).unwrap();
 }

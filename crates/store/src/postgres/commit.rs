@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 use chancery_core::line::Seq;
 use chancery_core::rows::RowChange;
@@ -17,7 +18,7 @@ use super::session::{Session, Sql};
 use super::writes::{self, Writes};
 use super::{Commits, PAUSE, PostgresError, Shared, head_of, packed, seq_of, stored};
 use crate::changes::Changes;
-use crate::contract::{Batch, CommitError};
+use crate::contract::{Batch, CommitError, Spent};
 use crate::embedded::check_batch;
 
 /// So many batches after one that others were faster than, the head is locked before anything is decided.
@@ -30,6 +31,9 @@ struct Missed {
     head: Head,
     rows: Vec<RowChange>,
     remembered: Vec<Remember>,
+    spent: Vec<Spent>,
+    /// How long ago it was committed, by the server's clock: those of the nodes may differ.
+    ago: Duration,
 }
 
 /// What became of an attempt.
@@ -230,15 +234,17 @@ impl Shared {
     fn behind(&self, commits: &mut Commits, base: Head, missed: Vec<Missed>) -> CommitError {
         self.take_foreign(commits, &missed);
         let head = missed.last().map_or(base, |last| last.head);
-        let (mut rows, mut remembered) = (Vec::new(), Vec::new());
+        let (mut rows, mut remembered, mut spent) = (Vec::new(), Vec::new(), Vec::new());
         for one in missed {
             rows.extend(one.rows);
             remembered.extend(one.remembered);
+            spent.extend(one.spent.into_iter().map(|spent| (spent, one.ago)));
         }
         CommitError::Behind {
             head,
             rows,
             remembered,
+            spent,
         }
     }
 }
@@ -264,8 +270,9 @@ static LOCK_HEAD: Sql = Sql {
     types: &[Type::INT8],
 };
 static MISSED: Sql = Sql {
-    text: "SELECT seq, hash, time, base, base_hash, token, changes FROM chancery.batch
-        WHERE journal = $1 AND base >= $2 ORDER BY base",
+    text: "SELECT seq, hash, time, base, base_hash, token, changes,
+            extract(epoch FROM clock_timestamp() - at)::float8
+        FROM chancery.batch WHERE journal = $1 AND base >= $2 ORDER BY base",
     types: &[Type::INT8, Type::INT8],
 };
 
@@ -321,15 +328,26 @@ async fn missed(
         return Err(PostgresError::TooFarBehind(base.seq));
     }
     let missed = |row: &tokio_postgres::Row| {
-        let (rows, remembered) = packed::unpack(row.get(6), names)
+        let unpacked = packed::unpack(row.get(6), names)
             .ok_or_else(|| PostgresError::Damaged("the changes of a batch are cut".to_owned()))?;
         Ok(Missed {
             base: seq_of(row.get(3)),
             token: row.get(5),
             head: head_of(row, 0)?,
-            rows,
-            remembered,
+            rows: unpacked.rows,
+            remembered: unpacked.remembered,
+            spent: unpacked.spent,
+            ago: ago_of(row.get(7)),
         })
     };
     rows.iter().map(missed).collect()
+}
+
+/// The age of a batch; one that was committed before ages were kept is of any time ago.
+fn ago_of(seconds: Option<f64>) -> Duration {
+    let Some(seconds) = seconds else {
+        return Duration::MAX;
+    };
+    // Below zero where the server's clock was set back, or is another server's.
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }

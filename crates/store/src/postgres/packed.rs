@@ -4,15 +4,17 @@ use chancery_core::rows::{Row, RowChange, RowKey};
 use chancery_core::window::{Remember, WindowName};
 
 use super::last::LastChanges;
+use crate::contract::Spent;
 use crate::windows::{self, Packet};
 
 /// A change of a row stands for itself, a packet of window records for many.
 const PUT: u8 = 0;
 const REMOVED: u8 = 1;
 const PACKET: u8 = 2;
+const SPENT: u8 = 3;
 
-/// Packs the last changes of rows, and the packets of what units remember.
-pub(super) fn pack(rows: &LastChanges, packets: &[Packet]) -> Vec<u8> {
+/// Packs the last changes of rows, the packets of what units remember, and what was used of allowances.
+pub(super) fn pack(rows: &LastChanges, packets: &[Packet], spent: &[Spent]) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     for (key, value) in rows.keys.iter().zip(&rows.values) {
         out.push(PUT);
@@ -28,6 +30,11 @@ pub(super) fn pack(rows: &LastChanges, packets: &[Packet]) -> Vec<u8> {
         push(packet.window.as_bytes(), &mut out);
         push(&packet.bytes, &mut out);
     }
+    for one in spent {
+        out.push(SPENT);
+        push(one.who.as_bytes(), &mut out);
+        push(&one.times.to_be_bytes(), &mut out);
+    }
     out
 }
 
@@ -37,30 +44,46 @@ fn push(part: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(part);
 }
 
-/// Unpacks them; none when they are damaged. Windows that this build does not know are left out.
-pub(super) fn unpack(
-    packed: &[u8],
-    names: &[WindowName],
-) -> Option<(Vec<RowChange>, Vec<Remember>)> {
+/// What a batch brought, as others take it in.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Unpacked {
+    pub(super) rows: Vec<RowChange>,
+    pub(super) remembered: Vec<Remember>,
+    pub(super) spent: Vec<Spent>,
+}
+
+/// Unpacks it; none when it is damaged. Windows that this build does not know are left out.
+pub(super) fn unpack(packed: &[u8], names: &[WindowName]) -> Option<Unpacked> {
     let mut rest = Rest(packed);
-    let (mut rows, mut remembered) = (Vec::new(), Vec::new());
+    let mut unpacked = Unpacked::default();
     while let Some(kind) = rest.kind() {
         match kind {
             PUT => {
                 let key = RowKey::from_stored(rest.part()?);
-                rows.push((key, Some(Row::from(rest.part()?))));
+                let row = Row::from(rest.part()?);
+                unpacked.rows.push((key, Some(row)));
             }
-            REMOVED => rows.push((RowKey::from_stored(rest.part()?), None)),
+            REMOVED => {
+                let key = RowKey::from_stored(rest.part()?);
+                unpacked.rows.push((key, None));
+            }
             PACKET => {
                 let (stored, records) = (rest.part()?, rest.part()?);
                 if let Some(name) = names.iter().find(|name| name.as_bytes() == stored) {
-                    remembered.extend(windows::unpack(name, records)?);
+                    unpacked.remembered.extend(windows::unpack(name, records)?);
                 }
+            }
+            SPENT => {
+                let (who, times) = (rest.part()?, rest.part()?);
+                unpacked.spent.push(Spent {
+                    who: String::from_utf8(who.to_vec()).ok()?,
+                    times: u32::from_be_bytes(times.try_into().ok()?),
+                });
             }
             _ => return None,
         }
     }
-    Some((rows, remembered))
+    Some(unpacked)
 }
 
 /// What is not read yet. Parts are copied out of it: a row that is kept must not keep its whole batch.
@@ -109,9 +132,19 @@ mod tests {
             (key("c"), Some(Row::from("2"))),
             (key("b"), None),
         ];
-        let packed = pack(&LastChanges::of(changes.iter()), &windows::pack(&[record]));
-        assert_eq!(unpack(&packed, &["w"]), Some((last.clone(), vec![record])));
-        assert_eq!(unpack(&packed, &["x"]), Some((last, Vec::new())));
+        let spent = ["a", "agent://b.example/c"].map(|who| Spent {
+            who: who.to_owned(),
+            times: 300,
+        });
+        let unpacked = |remembered: &[Remember]| Unpacked {
+            rows: last.clone(),
+            remembered: remembered.to_vec(),
+            spent: spent.to_vec(),
+        };
+        let packets = windows::pack(&[record]);
+        let packed = pack(&LastChanges::of(changes.iter()), &packets, &spent);
+        assert_eq!(unpack(&packed, &["w"]), Some(unpacked(&[record])));
+        assert_eq!(unpack(&packed, &["x"]), Some(unpacked(&[])));
         let whole = unpack(&packed, &["w"]);
         let cuts = (1..packed.len()).filter(|cut| unpack(&packed[..*cut], &["w"]) == whole);
         assert_eq!(cuts.count(), 0);

@@ -85,6 +85,11 @@ const STEPS: &[&str] = &[
     ALTER TABLE chancery.progress DROP CONSTRAINT progress_journal_fkey,
         ALTER COLUMN value SET STORAGE EXTERNAL, SET (toast_tuple_target = 8160, fillfactor = 70);
 ",
+    // How long ago a batch was committed is told by one clock for all nodes.
+    "
+    ALTER TABLE chancery.batch ADD COLUMN at timestamptz;
+    ALTER TABLE chancery.batch ALTER COLUMN at SET DEFAULT clock_timestamp();
+",
 ];
 
 /// How many steps this build knows.

@@ -65,7 +65,7 @@ impl Writes {
             lines: lines.into_iter().map(Bytea::Line).collect(),
             names: packets.iter().map(|one| one.window.to_owned()).collect(),
             ends_ms: packets.iter().map(|one| one.ends_ms).collect(),
-            packed: packed::pack(&rows, &packets),
+            packed: packed::pack(&rows, &packets, &batch.spent),
             rows,
             records: packets.into_iter().map(|one| one.bytes).collect(),
             now_ms: head.time.map_or(0, Time::unix_millis),

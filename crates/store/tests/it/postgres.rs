@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chancery_core::rows::{Lookup, RowKey};
 use chancery_journal::Head;
 use chancery_store::{
-    Batch, CommitError, Note, Postgres, PostgresError, Store, Watch, look_at_postgres,
+    Batch, CommitError, Note, Postgres, PostgresError, Spent, Store, Watch, look_at_postgres,
 };
 use chancery_testkit::postgres_server::PostgresServer;
 use tokio_postgres::NoTls;
@@ -167,7 +167,7 @@ const BACK_TO_THE_FIRST: &str = "
     ALTER TABLE chancery.packet ADD CONSTRAINT packet_journal_fkey FOREIGN KEY (journal) REFERENCES chancery.journal,
         ALTER COLUMN records SET STORAGE EXTENDED, RESET (toast_tuple_target);
     ALTER TABLE chancery.batch ADD CONSTRAINT batch_journal_fkey FOREIGN KEY (journal) REFERENCES chancery.journal,
-        ALTER COLUMN changes SET STORAGE EXTENDED, RESET (toast_tuple_target);
+        ALTER COLUMN changes SET STORAGE EXTENDED, RESET (toast_tuple_target), DROP COLUMN at;
     ALTER TABLE chancery.progress ADD CONSTRAINT progress_journal_fkey FOREIGN KEY (journal) REFERENCES chancery.journal,
         ALTER COLUMN value SET STORAGE EXTENDED, RESET (toast_tuple_target, fillfactor);
     UPDATE chancery.schema SET version = 1
@@ -194,7 +194,8 @@ fn tables_of_the_first_version_become_this_one_with_all_that_they_hold() {
     drop(store);
     // What the tables are, apart from what they hold.
     let shape = "SELECT relname, reloptions, attname, attstorage FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
-        WHERE relnamespace = 'chancery'::regnamespace AND relkind = 'r' AND attnum > 0 ORDER BY 1, 3";
+        WHERE relnamespace = 'chancery'::regnamespace AND relkind = 'r' AND attnum > 0
+        AND NOT attisdropped ORDER BY 1, 3";
     let references = "SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespace = 'chancery'::regnamespace
         ORDER BY 1";
     let current = [shape, references].map(|asked| server.answer(asked));
@@ -261,6 +262,45 @@ fn an_answer_without_lines_is_not_of_an_old_moment() {
         panic!("the head is another one");
     };
     assert_eq!((head, rows), (one.head(), vec![put("counter", "1")]));
+}
+
+#[test]
+fn whoever_was_slower_is_told_what_the_others_used_and_how_long_ago() {
+    // CH-JRN-13
+    let server = PostgresServer::start();
+    let [one, other, late] = [0; 3].map(|_| open(&server, "spent"));
+    let old = other.head();
+    let spent = |who: &str, times| Spent {
+        who: who.to_owned(),
+        times,
+    };
+    let begun = Instant::now();
+    let mut first = count(&one, one.head());
+    first.spent = vec![spent("a", 3), spent("b", 1)];
+    one.commit(first).unwrap();
+    count_on(&one);
+    let mut third = count(&one, one.head());
+    third.spent = vec![spent("a", 2)];
+    one.commit(third).unwrap();
+    let Err(CommitError::Behind { spent: told, .. }) = other.commit(batch(old, |_| Vec::new()))
+    else {
+        panic!("the head is another one");
+    };
+    let took = begun.elapsed();
+    let (told, ages): (Vec<Spent>, Vec<Duration>) = told.into_iter().unzip();
+    assert_eq!(told, [spent("a", 3), spent("b", 1), spent("a", 2)]);
+    assert!(
+        ages.is_sorted_by(|a, b| a >= b),
+        "the oldest first: {ages:?}"
+    );
+    assert!(ages.iter().all(|age| *age <= took), "{ages:?} in {took:?}");
+    // Batches of an older build do not say when they were.
+    server.execute("UPDATE chancery.batch SET at = NULL");
+    let Err(CommitError::Behind { spent: told, .. }) = late.commit(batch(old, |_| Vec::new()))
+    else {
+        panic!("the head is another one");
+    };
+    assert!(told.iter().all(|(_, age)| *age == Duration::MAX));
 }
 
 #[test]

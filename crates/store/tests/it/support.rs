@@ -95,6 +95,7 @@ pub fn batch(base: Head, make: impl FnOnce(&mut Chain) -> Vec<Unit>) -> Batch {
         head: chain.head(),
         lines,
         units: units.into_iter().map(|unit| unit.changes).collect(),
+        spent: Vec::new(),
     }
 }
 

@@ -29,6 +29,7 @@ pub fn a_handle_that_lost_a_race_decides_again<F: Factory>() {
         head: now,
         rows,
         remembered,
+        ..
     }) = second.commit(lost)
     else {
         panic!("the batch was decided on an old head");
