@@ -3,7 +3,7 @@
 //! A long run is an ordinary test whose number of rounds comes from an environment variable: what `ci` runs briefly,
 //! this runs for as long as the figures ask.
 
-use crate::{dist, first_hour, project, python_package, run, speed};
+use crate::{dist, first_hour, project, python_package, run, setup, speed};
 use anyhow::Result;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::process::{Command, ExitCode};
@@ -244,6 +244,11 @@ pub fn soak(only: Option<&str>) -> Result<ExitCode> {
         eprintln!("soak: no such step; these are known:");
         list()?;
         return Ok(ExitCode::from(2));
+    }
+    // What is missing would be found out after the build, hours into a night of runs.
+    let code = setup::setup()?;
+    if code != ExitCode::SUCCESS {
+        return Ok(code);
     }
     let mut all_passed = true;
     let mut report = Vec::new();

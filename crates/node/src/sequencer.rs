@@ -99,13 +99,14 @@ pub(crate) struct DecidedBatch<S: Suite> {
 }
 
 impl<S: Suite> DecidedBatch<S> {
-    fn new(number: u64) -> Self {
+    /// With room for what comes of so many inputs.
+    fn new(number: u64, inputs: usize) -> Self {
         Self {
             number,
-            units: Vec::new(),
-            waiting: Vec::new(),
+            units: Vec::with_capacity(inputs),
+            waiting: Vec::with_capacity(inputs),
             undecided: Vec::new(),
-            asides: Vec::new(),
+            asides: Vec::with_capacity(inputs),
             repeat: Vec::new(),
             settled: Vec::new(),
             changed: None,
@@ -160,7 +161,7 @@ impl<S: Suite> Sequencer<S> {
         self.overlay
             .release(self.shared.committed_batch.load(Ordering::Acquire));
         self.soft.release();
-        let mut batch = DecidedBatch::new(self.batch);
+        let mut batch = DecidedBatch::new(self.batch, entries.len());
         let store = Arc::clone(&self.shared.store);
         let still = store.keep_still();
         let is_alone = self.foreign == store.foreign_changes() && !store.is_contended();
@@ -188,7 +189,8 @@ impl<S: Suite> Sequencer<S> {
         rows: &[RowChange],
     ) -> DecidedBatch<S> {
         self.batch += 1;
-        let mut batch = DecidedBatch::new(self.batch);
+        let decided = void.iter().map(|batch| batch.waiting.len()).sum();
+        let mut batch = DecidedBatch::new(self.batch, decided);
         let store = Arc::clone(&self.shared.store);
         let still = store.keep_still();
         self.foreign = store.foreign_changes();

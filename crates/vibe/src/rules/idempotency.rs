@@ -15,6 +15,7 @@ use chancery_core::rows::RowsDamaged;
 use chancery_core::time::{Time, parse_audit};
 
 use super::bound_keys;
+use super::record::AnswerBody;
 use crate::message::Message;
 use crate::settings::{Clock, Settings};
 use crate::state::key;
@@ -60,24 +61,27 @@ pub(super) fn look_up(
     }
 }
 
-/// Binds a mutation's key to its answer.
+/// Binds a mutation's key to its answer, which `body` writes behind what it is bound to: the answer and the row are the
+/// same bytes. Gives the answer.
 pub(super) fn bind(
     message: &Message,
     own: &str,
     principal: Option<&str>,
     eval: Time,
-    body: &[u8],
+    body: &AnswerBody<'_>,
     settings: &Settings,
     cx: &mut Cx<'_>,
-) -> Result<(), Stop> {
+) -> Result<Bytes, Stop> {
     let row_key = key::idempotency(principal, &message.from_text, own);
-    cx.put_bytes(row_key.clone(), row(message, eval, body));
+    let (row, body) = row(message, eval, body);
+    cx.put_bytes(row_key.clone(), row);
     if settings.clock == Clock::Envelope {
-        return Ok(());
+        return Ok(body);
     }
     let retention = Duration::from_secs(settings.idempotency_retention_s);
     let has_ended = |at: Time| eval.since(at).is_some_and(|age| age > retention);
-    bound_keys::note(row_key, eval, has_ended, cx)
+    bound_keys::note(row_key, eval, has_ended, cx)?;
+    Ok(body)
 }
 
 /// When a key was bound, as its row tells it.
@@ -85,15 +89,18 @@ pub(super) fn bound_at(row: &[u8]) -> Option<Time> {
     Record::parse(row).map(|record| record.at)
 }
 
-/// The row that binds a key.
-fn row(message: &Message, eval: Time, body: &[u8]) -> Bytes {
+/// The row that binds a key, and the answer in it.
+fn row(message: &Message, eval: Time, body: &AnswerBody<'_>) -> (Bytes, Bytes) {
     let at = eval.to_string();
-    let mut row = Vec::with_capacity(33 + at.len() + body.len());
+    let bound_to = 33 + at.len();
+    let mut row = Vec::with_capacity(bound_to + body.len());
     row.extend_from_slice(message.fingerprint().as_bytes());
     row.push(u8::try_from(at.len()).expect("a timestamp has at most 32 characters"));
     row.extend_from_slice(at.as_bytes());
-    row.extend_from_slice(body);
-    row.into()
+    body.write(&mut row);
+    let row = Bytes::from(row);
+    let body = row.slice(bound_to..);
+    (row, body)
 }
 
 /// A bound key on record.

@@ -8,7 +8,6 @@ use chancery_core::decision::{Guard, Stop};
 use chancery_core::ids::child_id;
 use chancery_core::inbox::InboxName;
 use chancery_core::line::{Origin, ProtocolName, Seq};
-use chancery_core::refusal::Refusal;
 
 use super::admission::merchant_of;
 use super::diff::Cause;
@@ -91,53 +90,71 @@ pub(super) fn accept(
             replayed: false,
         });
     }
-    let body = body(
-        step.msg_id,
-        turn.session_id,
-        &done,
-        &emitted,
-        follow_up_error.as_ref(),
-    );
-    if let (true, Some(own)) = (step.action.is_mutation(), step.key) {
-        let (eval, settings) = (turn.eval, turn.settings);
-        let principal = sender.principal;
-        idempotency::bind(message, own, principal, eval, &body, settings, turn.cx)?;
-    }
+    let body = AnswerBody {
+        msg_id: step.msg_id,
+        session_id: turn.session_id,
+        done: &done,
+        emitted: &emitted,
+        follow_up_error: follow_up_error.as_ref().map(refusal_body),
+    };
+    let body = match step.key.filter(|_| step.action.is_mutation()) {
+        Some(own) => {
+            let (eval, settings) = (turn.eval, turn.settings);
+            let principal = sender.principal;
+            idempotency::bind(message, own, principal, eval, &body, settings, turn.cx)?
+        }
+        None => {
+            let mut bytes = Vec::with_capacity(body.len());
+            body.write(&mut bytes);
+            bytes.into()
+        }
+    };
     Ok(Answer::Accepted {
         body,
         replayed: false,
     })
 }
 
-/// The body of an acceptance (VC-HTTP-2).
-fn body(
-    msg_id: &str,
-    session_id: &str,
-    done: &Done,
-    emitted: &[Bytes],
-    follow_up_error: Option<&Refusal>,
-) -> Bytes {
-    let mut body = Vec::with_capacity(1_024);
-    body.extend_from_slice(b"{\"emitted\":[");
-    for (index, envelope) in emitted.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
+/// The body of an acceptance (VC-HTTP-2), to be written where it is kept.
+pub(super) struct AnswerBody<'b> {
+    msg_id: &'b str,
+    session_id: &'b str,
+    done: &'b Done,
+    emitted: &'b [Bytes],
+    follow_up_error: Option<Vec<u8>>,
+}
+
+impl AnswerBody<'_> {
+    /// About how long it is: a little more, unless an identifier has to be escaped.
+    pub(super) fn len(&self) -> usize {
+        const NAMES: usize = 128;
+        let emitted: usize = self.emitted.iter().map(|one| one.len() + 1).sum();
+        let diff = self.done.diff.as_ref().map_or(4, Bytes::len);
+        let error = self.follow_up_error.as_ref().map_or(4, Vec::len);
+        NAMES + emitted + diff + error + self.msg_id.len() + self.session_id.len()
+    }
+
+    /// Writes it, canonical.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"emitted\":[");
+        for (index, envelope) in self.emitted.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(envelope);
         }
-        body.extend_from_slice(envelope);
+        out.extend_from_slice(b"],\"follow_up_error\":");
+        out.extend_from_slice(self.follow_up_error.as_deref().unwrap_or(b"null"));
+        out.extend_from_slice(b",\"msg_id\":");
+        write_string(self.msg_id, out);
+        out.extend_from_slice(b",\"seq\":");
+        out.extend_from_slice(self.done.seq.to_string().as_bytes());
+        out.extend_from_slice(b",\"session_id\":");
+        write_string(self.session_id, out);
+        out.extend_from_slice(b",\"state_diff\":");
+        out.extend_from_slice(self.done.diff.as_deref().unwrap_or(b"null"));
+        out.extend_from_slice(b",\"status\":\"accepted\"}");
     }
-    body.extend_from_slice(b"],\"follow_up_error\":");
-    match follow_up_error {
-        Some(refusal) => body.extend_from_slice(&refusal_body(refusal)),
-        None => body.extend_from_slice(b"null"),
-    }
-    body.extend_from_slice(b",\"msg_id\":");
-    write_string(msg_id, &mut body);
-    body.extend_from_slice(format!(",\"seq\":{},\"session_id\":", done.seq).as_bytes());
-    write_string(session_id, &mut body);
-    body.extend_from_slice(b",\"state_diff\":");
-    body.extend_from_slice(done.diff.as_deref().unwrap_or(b"null"));
-    body.extend_from_slice(b",\"status\":\"accepted\"}");
-    body.into()
 }
 
 /// Runs an envelope's action and drafts its lines. A refusal comes before any change, but for a derived identifier that is
