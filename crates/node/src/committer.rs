@@ -95,10 +95,11 @@ impl<S: Suite> Committer<S> {
             traced.1.begins();
         }
         let usage = self.usage(&batch.waiting);
+        // Used before others use what comes after it, however late this process learns that it was committed.
+        let used_at = Instant::now();
         match self.commit(&mut batch, &usage) {
             Ok(()) => {
-                self.rates
-                    .count(&usage.with_lines, &usage.without, Instant::now());
+                self.rates.count(&usage.with_lines, &usage.without, used_at);
                 for traced in recorded(&mut batch.waiting) {
                     traced.1.ends(Stage::Commit);
                 }

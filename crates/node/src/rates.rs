@@ -116,18 +116,18 @@ impl Rates {
         }
     }
 
-    /// What was taken and went with a batch is used; so is what left no line, of which the others are told by word.
-    pub(crate) fn count(&self, with_batch: &[Spent], without_line: &[Spent], now: Instant) {
+    /// What was taken and went with a batch was used then; so was what left no line, of which the others are told by word.
+    pub(crate) fn count(&self, with_batch: &[Spent], without_line: &[Spent], at: Instant) {
         if with_batch.is_empty() && without_line.is_empty() {
             return;
         }
         let mut buckets = self.lock();
         let (per_second, worth_telling) = (f64::from(buckets.per_second), buckets.worth_telling());
         for spent in with_batch {
-            buckets.count(spent, per_second, now);
+            buckets.count(spent, per_second, at);
         }
         for spent in without_line {
-            let Some(bucket) = buckets.count(spent, per_second, now) else {
+            let Some(bucket) = buckets.count(spent, per_second, at) else {
                 continue;
             };
             let before = bucket.untold;
@@ -152,7 +152,9 @@ impl Rates {
     pub(crate) fn used_elsewhere(&self, sender: &str, times: u32, at: Instant) {
         let mut buckets = self.lock();
         let per_second = f64::from(buckets.per_second);
-        if let Some(bucket) = buckets.bucket(sender, at) {
+        if let Some(bucket) = buckets.bucket(sender, at)
+            && bucket.filled.saturating_duration_since(at) <= FILLED_AGAIN_AFTER
+        {
             bucket.use_up(per_second, times, at);
         }
     }
@@ -181,10 +183,10 @@ impl Buckets {
     }
 
     /// What was under way is used.
-    fn count(&mut self, spent: &Spent, per_second: f64, now: Instant) -> Option<&mut Bucket> {
+    fn count(&mut self, spent: &Spent, per_second: f64, at: Instant) -> Option<&mut Bucket> {
         let bucket = self.of.get_mut(&spent.who)?;
         bucket.under_way = bucket.under_way.saturating_sub(spent.times);
-        bucket.use_up(per_second, spent.times, now);
+        bucket.use_up(per_second, spent.times, at);
         Some(bucket)
     }
 
@@ -280,6 +282,20 @@ mod tests {
         let lately = [(x(7), Duration::MAX), (x(100), Duration::from_millis(500))];
         rates.used_by_others(&lately, now);
         assert_eq!(let_in(&rates, now), 50);
+    }
+
+    #[test]
+    fn use_from_long_before_what_was_counted_last_is_not_owed() {
+        // CH-LIM-1, CH-JRN-13: it sleeps for half a minute, and of what it hears then the latest comes first.
+        let start = Instant::now();
+        let now = start + Duration::from_millis(START_MS);
+        let rates = Rates::new(100, true);
+        rates.used_elsewhere("x", 10, start);
+        rates.used_elsewhere("x", 10, now);
+        let each_second = |ago_s| (x(100), Duration::from_secs(ago_s));
+        let slept: Vec<_> = (2..30).rev().map(each_second).collect();
+        rates.used_by_others(&slept, now);
+        assert_eq!(let_in(&rates, now), 90);
     }
 
     #[test]
