@@ -59,9 +59,9 @@ pub enum CommitError {
         /// The row changes since the batch's base, those of a row in order.
         rows: Vec<RowChange>,
         /// The window records since then.
-        remembered: Vec<Remember>,
+        remembered: Box<[Remember]>,
         /// What was used of allowances since then, and how long ago, the oldest first.
-        spent: Vec<(Spent, Duration)>,
+        spent: Box<[(Spent, Duration)]>,
     },
     /// The write or sync failed. This is final (CH-JRN-2): nothing of the batch may be answered, now or later.
     #[error("the log cannot be written: {0}")]
@@ -147,8 +147,8 @@ pub trait Store: Send + Sync + 'static {
         CommitError::Behind {
             head: base,
             rows: Vec::new(),
-            remembered: Vec::new(),
-            spent: Vec::new(),
+            remembered: Box::default(),
+            spent: Box::default(),
         }
     }
 

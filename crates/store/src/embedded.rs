@@ -257,8 +257,8 @@ impl Shared {
             Some((rows, remembered)) if base.seq < head.seq => CommitError::Behind {
                 head,
                 rows,
-                remembered,
-                spent: Vec::new(),
+                remembered: remembered.into(),
+                spent: Box::default(),
             },
             _ => CommitError::Failed(format!(
                 "a batch on line {} cannot follow line {}: this handle is not of this journal, or too far behind",

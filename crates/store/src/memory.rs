@@ -137,8 +137,8 @@ impl State {
             Some((rows, remembered)) if base.seq < head.seq => CommitError::Behind {
                 head,
                 rows,
-                remembered,
-                spent: Vec::new(),
+                remembered: remembered.into(),
+                spent: Box::default(),
             },
             _ => CommitError::Failed(format!(
                 "a batch on line {} cannot follow line {}",

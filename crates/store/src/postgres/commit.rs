@@ -243,8 +243,8 @@ impl Shared {
         CommitError::Behind {
             head,
             rows,
-            remembered,
-            spent,
+            remembered: remembered.into(),
+            spent: spent.into(),
         }
     }
 }

@@ -38,7 +38,7 @@ pub fn a_handle_that_lost_a_race_decides_again<F: Factory>() {
     let expected: Vec<RowChange> =
         vec![put("counter", "1"), put("other", "x"), put("counter", "2")];
     assert_eq!(rows, expected);
-    assert_eq!(remembered, [seen(9, at(2_000))]);
+    assert_eq!(*remembered, [seen(9, at(2_000))]);
     second.commit(count(&second, now)).unwrap();
     let rows = first.load(&[key("counter")]).unwrap();
     assert_eq!(value(&rows, 0), Some("3"));
